@@ -1,0 +1,186 @@
+"""Rows of vectors, dense or sparse: the currency that layers, sketches and Gram matrices share.
+
+A batch of n vectors of length m is a tensor (n×m) or :class:`SparseRows`. Which neurons fire
+differs from sample to sample, so the sparse form is row-compressed: row i holds
+``values[start[i]:start[i+1]]`` at ``columns[start[i]:start[i+1]]``, ascending.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from subquad.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """n sparse vectors of length ``width``.
+
+    >>> rows = SparseRows.from_dense(torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]))
+    >>> rows.columns.tolist(), rows.start.tolist()
+    ([1, 0, 2], [0, 1, 3])
+    """
+
+    start: Tensor  # (n+1,) int64
+    columns: Tensor  # (nnz,) int64, ascending within a row
+    values: Tensor  # (nnz,)
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, width), as of a matrix."""
+        return self.start.numel() - 1, self.width
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the values."""
+        return self.values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values lie."""
+        return self.values.device
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return self.columns.numel()
+
+    @property
+    def counts(self) -> Tensor:
+        """Stored entries of each row."""
+        return self.start.diff()
+
+    @property
+    def owners(self) -> Tensor:
+        """The row that each stored entry belongs to."""
+        n = self.shape[0]
+        return torch.repeat_interleave(torch.arange(n, device=self.device), self.counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all three arrays."""
+        return sum(t.numel() * t.element_size() for t in (self.start, self.columns, self.values))
+
+    @classmethod
+    def from_mask(cls, mask: Tensor, values: Tensor) -> SparseRows:
+        """Keep ``values`` (n×m) where ``mask`` (n×m) is true."""
+        owners, columns = mask.nonzero(as_tuple=True)
+        return cls.from_owners(owners, columns, values[owners, columns], *mask.shape)
+
+    @classmethod
+    def from_owners(
+        cls, owners: Tensor, columns: Tensor, values: Tensor, n: int, width: int
+    ) -> SparseRows:
+        """From entries sorted by row, then column."""
+        start = torch.zeros(n + 1, dtype=torch.int64, device=columns.device)
+        torch.cumsum(torch.bincount(owners, minlength=n), 0, out=start[1:])
+        return cls(start, columns, values, width)
+
+    @classmethod
+    def from_dense(cls, matrix: Tensor) -> SparseRows:
+        """Keep what is not zero."""
+        return cls.from_mask(matrix != 0, matrix)
+
+    def with_values(self, values: Tensor) -> SparseRows:
+        """Same pattern, other values."""
+        return replace(self, values=values)
+
+    def dense(self) -> Tensor:
+        """The n×width matrix."""
+        n, width = self.shape
+        out = torch.zeros(n, width, dtype=self.dtype, device=self.device)
+        out[self.owners, self.columns] = self.values
+        return out
+
+    def to(self, dtype: torch.dtype) -> SparseRows:
+        """Same pattern, values in another type."""
+        return self if dtype == self.dtype else self.with_values(self.values.to(dtype))
+
+    def scale(self, factors: Tensor) -> SparseRows:
+        """Row i times ``factors[i]``."""
+        return self.with_values(self.values * factors.to(self.dtype)[self.owners])
+
+    def sums(self) -> Tensor:
+        """Sum of each row, accumulated in float64."""
+        total = torch.zeros(self.shape[0], dtype=torch.float64, device=self.device)
+        return total.index_add_(0, self.owners, self.values.double())
+
+    def repeat(self, times: int) -> SparseRows:
+        """Every row ``times`` times in a run: 0, 0, …, 1, 1, …."""
+        if times == 1:
+            return self
+        index = torch.arange(self.shape[0], device=self.device).repeat_interleave(times)
+        return self[index]
+
+    def __getitem__(self, index: Tensor | slice) -> SparseRows:
+        if isinstance(index, slice):
+            index = torch.arange(self.shape[0], device=self.device)[index]
+        counts = self.counts[index]
+        start = torch.zeros(counts.numel() + 1, dtype=torch.int64, device=self.device)
+        torch.cumsum(counts, 0, out=start[1:])
+        shift = torch.repeat_interleave(self.start[index] - start[:-1], counts)
+        taken = torch.arange(int(start[-1]), device=self.device) + shift
+        return SparseRows(start, self.columns[taken], self.values[taken], self.width)
+
+    def transpose_pattern(self) -> tuple[Tensor, Tensor, Tensor]:
+        """By column: ``(start (width+1), owners (nnz), position of each entry in values)``.
+
+        Within a column the owners ascend, so that sums over a column have one fixed order.
+        """
+        order = torch.argsort(self.columns, stable=True)
+        start = torch.zeros(self.width + 1, dtype=torch.int64, device=self.device)
+        torch.cumsum(torch.bincount(self.columns, minlength=self.width), 0, out=start[1:])
+        return start, self.owners[order], order
+
+
+Rows: TypeAlias = Tensor | SparseRows
+
+
+def as_rows(matrix: object, *, name: str = "Y") -> Rows:
+    """Accept a tensor, :class:`SparseRows`, a torch CSR tensor, or what SciPy calls CSR."""
+    if isinstance(matrix, SparseRows):
+        return matrix
+    if isinstance(matrix, Tensor):
+        if matrix.layout == torch.sparse_csr:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                start, columns = matrix.crow_indices(), matrix.col_indices()
+                return _sorted(start, columns, matrix.values(), matrix.shape[1])
+        if matrix.layout != torch.strided:
+            raise InvalidInput(f"{name} has layout {matrix.layout}: give a dense or CSR tensor")
+        return matrix
+    if all(hasattr(matrix, a) for a in ("indptr", "indices", "data", "shape")):
+        start, columns, values = (
+            torch.as_tensor(getattr(matrix, a)) for a in ("indptr", "indices", "data")
+        )
+        return _sorted(start, columns, values, matrix.shape[1])  # type: ignore[attr-defined]
+    try:
+        return torch.as_tensor(matrix)
+    except (TypeError, ValueError) as error:
+        kind = type(matrix).__name__
+        raise InvalidInput(f"{name} is a {kind}: give a tensor or a CSR matrix") from error
+
+
+def _sorted(start: Tensor, columns: Tensor, values: Tensor, width: int) -> SparseRows:
+    """Build rows from CSR arrays whose columns may come in any order."""
+    rows = SparseRows(start.long(), columns.long(), values, width)
+    order = torch.argsort(rows.owners * width + rows.columns)
+    return replace(rows, columns=rows.columns[order], values=values[order])
+
+
+def to_dense(rows: Rows) -> Tensor:
+    """The n×m matrix of either form."""
+    return rows.dense() if isinstance(rows, SparseRows) else rows
+
+
+def density(rows: Rows) -> float:
+    """Share of entries that are not zero."""
+    n, m = rows.shape
+    filled = rows.nnz if isinstance(rows, SparseRows) else int(torch.count_nonzero(rows))
+    return filled / max(n * m, 1)
