@@ -1,1 +1,1 @@
-"""TBD."""
+"""Measurements behind `subquad bench`: each module returns one JSON object."""

@@ -1,1 +1,1 @@
-"""TBD."""
+"""The ``subquad`` command: one file a command, heavy imports inside each."""

@@ -1,1 +1,1 @@
-"""TBD."""
+"""Tables in, numbers out: reading data files and preparing features and targets."""

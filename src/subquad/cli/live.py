@@ -1,0 +1,109 @@
+"""Training as it goes: a table on a terminal, one line an iteration elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+HEAD = ("iteration", "residual", "", "firing, % by layer", "flop", "of a dense step", "seconds")
+SHOWN = 15
+
+
+class TrainingView:
+    """Shows residual, firing rate and cost of each iteration on stderr while it is open."""
+
+    def __init__(self, *, dense_step: float, aim: float, quiet: bool, verbose: bool) -> None:
+        self._dense_step, self._aim = dense_step, aim
+        self._quiet, self._verbose = quiet, verbose
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN)
+        self._begin = self._last = time.perf_counter()
+        self._live: Live | None = None
+
+    def __enter__(self) -> TrainingView:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(self._table(), console=Console(stderr=True), auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+            self._live.stop()
+
+    def __call__(self, info: Any) -> bool:
+        """Show one iteration; never stops the training."""
+        if self._quiet:
+            return False
+        now = time.perf_counter()
+        self._rows.append(self._row(info, now - self._begin))
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+        elif self._verbose or info.iteration <= SHOWN or now - self._last >= 1.0:
+            self._last = now
+            self._print(info)
+        return False
+
+    def _row(self, info: Any, seconds: float) -> tuple[str, ...]:
+        flops = info.cost.flops
+        return (
+            str(info.iteration),
+            f"{info.residual:.2e}",
+            _bar(info.residual, self._aim),
+            " ".join(f"{100 * rate:.1f}" for rate in info.firing),
+            si(flops),
+            f"{100 * flops / self._dense_step:.2g} %",
+            f"{seconds:.1f}",
+        )
+
+    def _print(self, info: Any) -> None:
+        number, residual, _, firing, flops, share, seconds = self._rows[-1]
+        line = (
+            f"iteration {number}: residual {residual}, firing {firing} %, {flops}flop "
+            f"({share} of a dense step), {seconds} s"
+        )
+        if self._verbose and info.certificate is not None:
+            line += f", {info.certificate}"
+        print(line, file=sys.stderr, flush=True)
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for name in HEAD:
+            table.add_column(name, justify="left" if name == "" else "right", no_wrap=True)
+        for row in self._rows:
+            table.add_row(*row)
+        return table
+
+
+def si(value: float) -> str:
+    """A count with its prefix: 1.23e9 is ``1.23 G``."""
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def _bar(residual: float, aim: float, cells: int = 16) -> str:
+    """How far the residual has come on its way from 1 to the aim, on a logarithmic scale."""
+    import math
+
+    if not 0 < residual < math.inf or not 0 < aim < 1:
+        return ""
+    done = min(max(math.log(residual) / math.log(aim), 0.0), 1.0)
+    return "█" * round(done * cells) + "░" * (cells - round(done * cells))

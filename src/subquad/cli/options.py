@@ -1,0 +1,87 @@
+"""Options that several commands share, and where their output goes."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from subquad.errors import InvalidInput
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="More detail on stderr.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="CPU threads to use.", show_default="all cores")
+]
+
+
+class Task(str, enum.Enum):
+    """What to predict."""
+
+    regression = "regression"
+    classification = "classification"
+
+
+class Layers(str, enum.Enum):
+    """Which layers learn."""
+
+    last = "last"
+    all = "all"
+
+
+class Output:
+    """Where a command writes: words to stderr, results to stdout."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        if quiet and verbose:
+            raise InvalidInput("--quiet and --verbose exclude each other: give one")
+        self.quiet, self.verbose = quiet, verbose
+
+    def say(self, text: str) -> None:
+        """A line about the progress of the work."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def detail(self, text: str) -> None:
+        """A line for those who asked for more."""
+        if self.verbose:
+            print(text, file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        """A line that is shown even when quiet."""
+        print(f"subquad: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+    def result(self, text: str) -> None:
+        """A result for people."""
+        print(text, flush=True)
+
+    def json(self, content: Mapping[str, Any]) -> None:
+        """The result for machines."""
+        from subquad.runs.atomic import plain
+
+        print(json.dumps(plain(content), allow_nan=False), flush=True)
+
+
+def use_threads(threads: int | None) -> None:
+    """Let torch, and what follows it, use this many CPU threads."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def check_out_file(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
+    """Refuse, before any work, a result file that cannot be written or would eat its input."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder: give a file to write to")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"there is no folder {path.parent}: make it or give another")
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+        raise InvalidInput(f"{path} is the input itself: give another file to write to")

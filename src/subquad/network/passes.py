@@ -1,0 +1,190 @@
+"""Forward and backward through the layers, keeping only what fires.
+
+| symbol | shape | meaning |
+|---|---|---|
+| `h_{l-1}` | n×m_{l-1} | input of layer l; `v_i` of its gradient |
+| `z_l = W_l h_{l-1}` | n×m_l | pre-activations, dropped as soon as they are used |
+| `D_l` | n×m_l | slopes `phi'(z_l)`, on the firing neurons S_l |
+| `u_l` | n×m_l | backward vector, `D_l (W_{l+1}^T u_{l+1} + s_{l+1} h_l / ‖h_l‖)`, on S_l |
+| `s_l` | n | slope of the output in ‖h_{l-1}‖ through the threshold of layer l |
+
+df_i/dW_l = u_{i,l} h_{i,l-1}^T (paper, section 2, "Gradient"). The term with s is what a
+relative threshold adds; leaving it out makes the gradient wrong by more than half at b = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from subquad.activations import Activation
+from subquad.cost import record
+from subquad.lowrank import LowRankMaintenance
+from subquad.rows import Rows, SparseRows
+
+
+@dataclass(frozen=True)
+class LayerTrace:
+    """What one layer did to a batch; rows of slope and norm_slope share value's pattern."""
+
+    inputs: Rows  # h_{l-1}
+    norms: Tensor  # ‖h_{l-1}‖, (n,)
+    value: Rows  # h_l
+    slope: Rows  # D_l
+    norm_slope: Rows | None  # dphi/d‖h_{l-1}‖
+
+    @property
+    def dead(self) -> Tensor:
+        """Samples for which no neuron of the layer passes anything on."""
+        if isinstance(self.slope, SparseRows):
+            return (self.slope.counts == 0).nonzero()[:, 0]
+        return (self.slope == 0).all(1).nonzero()[:, 0]
+
+    @property
+    def firing(self) -> float:
+        """Share of neurons that fire."""
+        n, m = self.slope.shape
+        return self.slope.nnz / max(1, n * m) if isinstance(self.slope, SparseRows) else 1.0
+
+
+def fire(activation: Activation, z: Tensor, inputs: Rows, norms: Tensor) -> LayerTrace:
+    """Apply the activation to z (n×m) and keep value and slopes of what fires."""
+    width = z.shape[1]
+    rho = norms.to(z.dtype) if activation.follows_norm else torch.ones_like(norms, dtype=z.dtype)
+    record("activation", flops=2 * z.numel(), bytes=z.nbytes)
+    column = rho[:, None]
+    mask = activation.fires(z, column, width)
+    if mask is None:
+        return LayerTrace(
+            inputs,
+            norms,
+            activation.value(z, column, width),
+            activation.slope(z, column, width),
+            activation.norm_slope(z, column, width),
+        )
+    kept = SparseRows.from_mask(mask, z)
+    at, z_at = rho[kept.owners], kept.values
+    norm_slope = activation.norm_slope(z_at, at, width)
+    return LayerTrace(
+        inputs,
+        norms,
+        kept.with_values(activation.value(z_at, at, width)),
+        kept.with_values(activation.slope(z_at, at, width)),
+        None if norm_slope is None else kept.with_values(norm_slope),
+    )
+
+
+def row_norms(rows: Rows) -> Tensor:
+    """Euclidean norm of each row, accumulated in float64."""
+    if isinstance(rows, SparseRows):
+        return rows.with_values(rows.values.double() ** 2).sums().sqrt()
+    return rows.double().norm(dim=1)
+
+
+def forward(
+    layers: Sequence[LowRankMaintenance], activation: Activation, inputs: Rows
+) -> list[LayerTrace]:
+    """Run a batch (n×m_0) through the layers."""
+    traces = []
+    for layer in layers:
+        trace = fire(activation, layer.query(inputs), inputs, row_norms(inputs))
+        traces.append(trace)
+        inputs = trace.value
+    return traces
+
+
+def readout(hidden: Rows, output_weights: Tensor) -> Tensor:
+    """Return `f = h_L A` (n×C), accumulated in float64."""
+    n, outputs = hidden.shape[0], output_weights.shape[1]
+    if not isinstance(hidden, SparseRows):
+        record("readout", flops=2 * n * output_weights.numel(), bytes=hidden.nbytes)
+        return hidden.double() @ output_weights.double()
+    record("readout", flops=2 * hidden.nnz * outputs, bytes=hidden.nbytes * outputs)
+    terms = hidden.values.double()[:, None] * output_weights[hidden.columns].double()
+    total = torch.zeros(n, outputs, dtype=torch.float64, device=hidden.device)
+    return total.index_add_(0, hidden.owners, terms)
+
+
+def backward(
+    layers: Sequence[LowRankMaintenance],
+    traces: Sequence[LayerTrace],
+    output_weights: Tensor,
+    *,
+    first: int = 0,
+) -> list[Rows]:
+    """Return u_l for layers ``first`` … L-1, rows ordered (sample, output): n·C each.
+
+    Layer l's vectors are read from the S_l × S_{l+1} block of W_{l+1} alone.
+    """
+    outputs = output_weights.shape[1]
+    last = len(layers) - 1
+    slope = _repeat(traces[last].slope, outputs)
+    found: list[Rows] = [_weigh(slope, output_weights)]
+    above = found[0]  # D_l-weighted
+    for l in range(last - 1, first - 1, -1):
+        upper = traces[l + 1]
+        slope = _repeat(traces[l].slope, outputs)
+        pattern = slope if isinstance(slope, SparseRows) else None
+        back = layers[l + 1].query_transpose(above, at=pattern)
+        if upper.norm_slope is not None:
+            pull = _norm_pull(above, upper, outputs)
+            back = back + _along_input(pull, upper, pattern, outputs)
+        above = (
+            slope.with_values(slope.values * back)
+            if isinstance(slope, SparseRows)
+            else slope * back
+        )
+        found.append(above)
+    return found[::-1]
+
+
+def _repeat(rows: Rows, times: int) -> Rows:
+    if isinstance(rows, SparseRows):
+        return rows.repeat(times)
+    return rows if times == 1 else rows.repeat_interleave(times, 0)
+
+
+def _weigh(slope: Rows, output_weights: Tensor) -> Rows:
+    """Return `a_c ∘ D_L`: output c of sample i is row i C + c."""
+    outputs = output_weights.shape[1]
+    record("head", flops=slope.nnz if isinstance(slope, SparseRows) else slope.numel())
+    if isinstance(slope, SparseRows):
+        return slope.with_values(
+            slope.values * output_weights[slope.columns, slope.owners % outputs]
+        )
+    return slope * output_weights.T.repeat(slope.shape[0] // outputs, 1)
+
+
+def _norm_pull(above: Rows, upper: LayerTrace, outputs: int) -> Tensor:
+    """Return s: how f moves with ‖h‖ through the thresholds of the layer above.
+
+    ``above`` is e ∘ phi'(z) with e the signal at the layer's output; e ∘ dphi/d‖h‖ is wanted.
+    Where phi' is not 0 the ratio of the two slopes gives it.
+    """
+    slope, norm_slope = _repeat(upper.slope, outputs), upper.norm_slope
+    assert norm_slope is not None
+    moved = _repeat(norm_slope, outputs)
+    if isinstance(above, SparseRows):
+        assert isinstance(slope, SparseRows)
+        assert isinstance(moved, SparseRows)
+        return above.with_values(above.values * moved.values / slope.values).sums()
+    assert isinstance(slope, Tensor)
+    assert isinstance(moved, Tensor)
+    return (above * moved / slope).double().sum(1)
+
+
+def _along_input(
+    pull: Tensor, upper: LayerTrace, pattern: SparseRows | None, outputs: int
+) -> Tensor:
+    """Return `s h / ‖h‖` on the pattern: h is ``upper``'s input and fires just there."""
+    inputs = _repeat(upper.inputs, outputs)
+    factor = (pull / upper.norms.repeat_interleave(outputs).clamp_min(1e-300)).to(inputs.dtype)
+    if isinstance(inputs, SparseRows):
+        record("norm_term", flops=2 * inputs.nnz)
+        return inputs.scale(factor).values
+    record("norm_term", flops=2 * inputs.numel())
+    full = inputs * factor[:, None]
+    return full if pattern is None else full[pattern.owners, pattern.columns]

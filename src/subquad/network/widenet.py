@@ -1,0 +1,253 @@
+"""The network: L wide layers of frozen weights and their change, and fixed ±1 readout."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subquad.activations import Activation, ShiftedReLU
+from subquad.activations import build as build_activation
+from subquad.errors import DeadSampleWarning, InvalidInput, unknown_name
+from subquad.lowrank import LowRankMaintenance
+from subquad.network.passes import LayerTrace, forward, readout
+from subquad.rows import Rows
+from subquad.weights import KINDS, DenseWeight, FrozenWeight
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+CHUNK_BYTES = 1 << 28  # pre-activations of one chunk of rows
+
+
+class WideNet:
+    """`f(x) = A^T phi(W_L phi(… phi(W_1 x)))` with frozen weights and low-rank change.
+
+    Args:
+        features: length of an input row.
+        width: neurons of a hidden layer, or one number per layer.
+        depth: number of hidden layers, at least 1.
+        outputs: columns of A, entries ±1.
+        activation: any of :mod:`subquad.activations`; the default is the shifted ReLU at
+            b = 1 with a relative threshold.
+        weights: a kind of frozen weights by name, or a list of L matrices or operators.
+        seed: decides weights and readout.
+        dtype: float32 or float64.
+        device: a torch device.
+
+    >>> net = WideNet(4, width=64, depth=2, weights="dense", seed=1)
+    >>> net(torch.eye(4)).shape
+    torch.Size([4])
+    """
+
+    def __init__(
+        self,
+        features: int,
+        width: int | Sequence[int] = 16384,
+        depth: int = 3,
+        *,
+        outputs: int = 1,
+        activation: Activation | None = None,
+        weights: str | Sequence[Tensor | FrozenWeight] = "dense",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.features = _count("features", features)
+        self.depth = _count("depth", depth)
+        self.outputs = _count("outputs", outputs)
+        self.widths = _widths(width, self.depth)
+        if dtype not in DTYPES.values():
+            raise InvalidInput(f"dtype must be torch.float32 or torch.float64, got {dtype}")
+        self.activation = ShiftedReLU() if activation is None else activation
+        if not isinstance(self.activation, Activation):
+            raise InvalidInput(
+                f"activation must be a subquad activation such as ShiftedReLU(shift=1.0), "
+                f"got {activation!r}"
+            )
+        self.seed, self.dtype = _seed(seed), dtype
+        self.device = torch.device("cpu" if device is None else device)
+        *layer_seeds, head_seed = (
+            int(s) for s in np.random.SeedSequence(self.seed).generate_state(self.depth + 1)
+        )
+        self.kind = weights if isinstance(weights, str) else "given"
+        self.layers = [
+            LowRankMaintenance(weight) for weight in self._frozen(weights, layer_seeds)
+        ]
+        generator = torch.Generator().manual_seed(head_seed)
+        signs = torch.randint(0, 2, (self.widths[-1], self.outputs), generator=generator)
+        self.output_weights = (2 * signs - 1).to(self.device, dtype)
+
+    def __call__(self, X: object) -> Tensor:
+        """Return f of every row of X: (n,) for one output, else (n, outputs)."""
+        inputs = self.check_inputs(X)
+        step = max(1, CHUNK_BYTES // (8 * max(self.widths)))
+        parts, dead = [], []
+        for low in range(0, inputs.shape[0], step):
+            traces = self.trace(inputs[low : low + step])
+            dead += [(l, low + int(i)) for l, t in enumerate(traces) for i in t.dead]
+            parts.append(readout(traces[-1].value, self.output_weights))
+        if dead:
+            warnings.warn(describe_dead(dead), DeadSampleWarning, stacklevel=2)
+        f = torch.cat(parts).to(self.dtype)
+        return f[:, 0] if self.outputs == 1 else f
+
+    def trace(self, inputs: Rows) -> list[LayerTrace]:
+        """Run a batch and keep what every layer did."""
+        return forward(self.layers, self.activation, inputs)
+
+    def check_inputs(self, X: object) -> Tensor:
+        """Return X as an n×features tensor of the network's type, or say what is wrong."""
+        inputs = as_matrix(X, "X")
+        if inputs.shape[1] != self.features:
+            raise InvalidInput(
+                f"X must have {self.features} columns (the network's features), "
+                f"got {inputs.shape[1]}"
+            )
+        return inputs.to(self.device, self.dtype)
+
+    def with_layers(self, layers: list[LowRankMaintenance]) -> WideNet:
+        """Return the same network with other layer structures."""
+        new = object.__new__(WideNet)
+        new.__dict__.update(self.__dict__)
+        new.layers = layers
+        return new
+
+    def config(self) -> dict[str, object]:
+        """What :meth:`from_config` needs to make the network again, as plain JSON values."""
+        return {
+            "features": self.features,
+            "width": list(self.widths),
+            "depth": self.depth,
+            "outputs": self.outputs,
+            "activation": self.activation.config(),
+            "weights": self.kind,
+            "seed": self.seed,
+            "dtype": str(self.dtype).removeprefix("torch."),
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, object], device: torch.device | str | None = None
+    ) -> WideNet:
+        """Make the network that :meth:`config` described, without its change."""
+        settings = dict(config)
+        dtype, activation = str(settings.pop("dtype", None)), settings.pop("activation", None)
+        if dtype not in DTYPES:
+            raise unknown_name("dtype", dtype, DTYPES)
+        if not isinstance(activation, Mapping):
+            raise InvalidInput(f"activation must be an object with a name, got {activation!r}")
+        if settings.get("weights") == "given":
+            raise InvalidInput("a network of given matrices cannot be made from its config alone")
+        try:
+            return cls(
+                **settings,  # type: ignore[arg-type]
+                activation=build_activation(activation),
+                dtype=DTYPES[dtype],
+                device=device,
+            )
+        except TypeError as error:
+            raise InvalidInput(f"network config: {error}") from None
+
+    def change_state(self) -> dict[str, Tensor]:
+        """Tensors that the seed cannot bring back: every layer's change."""
+        return {
+            f"layers.{l}.{name}": tensor
+            for l, layer in enumerate(self.layers)
+            for name, tensor in layer.state().items()
+            if layer.rank or layer.written
+        }
+
+    def load_change_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over what :meth:`change_state` gave."""
+        for l, layer in enumerate(self.layers):
+            prefix = f"layers.{l}."
+            own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            if own:
+                layer.load_state(own)
+
+    def to_module(self) -> torch.nn.Module:
+        """Return a plain :class:`torch.nn.Module` with dense weights, for small sizes."""
+        from subquad.network.module import DenseModule
+
+        return DenseModule(
+            [layer.dense() for layer in self.layers], self.output_weights, self.activation
+        )
+
+    def _frozen(
+        self, weights: str | Sequence[Tensor | FrozenWeight], seeds: list[int]
+    ) -> Iterator[Tensor | FrozenWeight]:
+        shapes = list(zip(self.widths, (self.features, *self.widths[:-1]), strict=True))
+        if isinstance(weights, str):
+            if weights not in KINDS:
+                raise unknown_name("kind of weights", weights, KINDS)
+            for (m_out, m_in), seed in zip(shapes, seeds, strict=True):
+                yield DenseWeight.gaussian(m_out, m_in, seed, self.dtype, self.device)
+            return
+        if len(weights) != self.depth:
+            raise InvalidInput(f"weights must list {self.depth} matrices, got {len(weights)}")
+        for l, (weight, shape) in enumerate(zip(weights, shapes, strict=True)):
+            if tuple(weight.shape) != shape:
+                raise InvalidInput(
+                    f"weights[{l}] must have shape {shape}, got {tuple(weight.shape)}"
+                )
+            yield weight.to(self.device, self.dtype) if isinstance(weight, Tensor) else weight
+
+
+def as_matrix(given: object, name: str) -> Tensor:
+    """Return a finite 2-D floating tensor with at least one row, or say what is wrong."""
+    try:
+        matrix = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(f"{name} is not a numeric array: {error}") from None
+    if matrix.is_complex():
+        raise InvalidInput(f"{name} must be real, got {matrix.dtype}")
+    if matrix.dim() != 2:
+        raise InvalidInput(
+            f"{name} must have two axes (rows, columns), got shape {tuple(matrix.shape)}"
+        )
+    if 0 in matrix.shape:
+        raise InvalidInput(f"{name} is empty: shape {tuple(matrix.shape)}")
+    matrix = matrix.detach() if matrix.is_floating_point() else matrix.double()
+    finite = torch.isfinite(matrix)
+    if not bool(finite.all()):
+        row, column = (int(k) for k in (~finite).nonzero()[0])
+        raise InvalidInput(
+            f"{name} holds {float(matrix[row, column])} at row {row}, column {column}: "
+            f"drop or fill such entries first"
+        )
+    return matrix
+
+
+def describe_dead(dead: Sequence[tuple[int, int]]) -> str:
+    """One line about samples that fire nowhere: ``dead`` lists (layer, sample)."""
+    layer = min(l for l, _ in dead)
+    samples = sorted({i for l, i in dead if l == layer})
+    shown = ", ".join(str(i) for i in samples[:8]) + (", …" if len(samples) > 8 else "")
+    one = len(samples) == 1
+    return (
+        f"{'sample' if one else 'samples'} {shown} {'fires' if one else 'fire'} no neuron in "
+        f"layer {layer + 1}: lower the shift, take relative=True, widen the layer, or drop "
+        f"rows that are all zero"
+    )
+
+
+def _count(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidInput(f"{name} must be an integer >= 1, got {value!r}")
+    return int(value)
+
+
+def _seed(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InvalidInput(f"seed must be an integer >= 0, got {value!r}")
+    return int(value)
+
+
+def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
+    if not isinstance(width, Sequence) or isinstance(width, str):
+        return (_count("width", width),) * depth
+    if len(width) != depth:
+        raise InvalidInput(f"width as a list must have depth = {depth} entries, got {len(width)}")
+    return tuple(_count(f"width[{l}]", w) for l, w in enumerate(width))

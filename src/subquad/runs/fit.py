@@ -1,0 +1,254 @@
+"""From a table to a trained network and its run folder."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from subquad.runs.folder import REPORT, Run
+from subquad.runs.report import write_report
+from subquad.tables.baselines import leave_one_out_mean, leave_one_out_ridge
+from subquad.tables.prepare import Preparation
+from subquad.tables.table import Numbers, Table
+from subquad.tables.target import Target
+
+MAX_PLOTTED = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """Everything that decides the outcome of a fit, beside the table."""
+
+    task: str | None = None
+    width: int = 4096
+    depth: int = 3
+    shift: float = 1.0
+    weights: str = "dense"
+    layers: str | None = None
+    method: str = "paper"
+    solver: str = "auto"
+    flush: str = "never"
+    ridge: float = 0.0
+    center: bool = True
+    tol: float = 1e-6
+    max_iter: int = 50
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A table made ready for training."""
+
+    table: Table
+    preparation: Preparation
+    target: Target
+    rows: Numbers  # n × features, unit length
+    labels: npt.NDArray[Any]  # n
+    values: Numbers  # n or n × outputs, what is trained on
+
+    @classmethod
+    def of(cls, table: Table, target: str, task: str | None = None) -> Prepared:
+        """Fit the preparation of features and target."""
+        goal = Target.fit(table, target, task)
+        features = table.without(target)
+        preparation = Preparation.fit(features)
+        labels = goal.labels(table)
+        return cls(
+            features,
+            preparation,
+            goal,
+            preparation.transform(features),
+            labels,
+            goal.encode(labels),
+        )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained network with all that led to it."""
+
+    data: Prepared
+    settings: FitSettings
+    result: Any
+    metrics: list[dict[str, Any]]
+    seconds: float
+
+
+def train_on(
+    data: Prepared, settings: FitSettings, watch: Callable[[Any], bool | None] | None = None
+) -> Fitted:
+    """Train a network as ``settings`` say; ``watch`` sees every iteration and may stop it."""
+    from subquad import ShiftedReLU, WideNet
+    from subquad.train import train
+
+    begin = time.perf_counter()
+    metrics: list[dict[str, Any]] = []
+
+    def note(info: Any) -> bool:
+        metrics.append(_record(info, time.perf_counter() - begin))
+        return bool(watch(info)) if watch is not None else False
+
+    net = WideNet(
+        data.preparation.width,
+        width=settings.width,
+        depth=settings.depth,
+        outputs=data.target.outputs,
+        activation=ShiftedReLU(shift=settings.shift, relative=True),
+        weights=settings.weights,
+        seed=settings.seed,
+        dtype=torch.float32,
+    )
+    result = train(
+        net,
+        torch.from_numpy(data.rows).to(torch.float32),
+        torch.from_numpy(data.values).to(torch.float32),
+        method=settings.method,
+        layers=settings.layers,
+        solver=settings.solver,
+        flush=settings.flush,
+        ridge=settings.ridge,
+        center=settings.center,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        seed=settings.seed,
+        callback=note,
+        progress=False,
+    )
+    return Fitted(data, settings, result, metrics, time.perf_counter() - begin)
+
+
+def summarise(fitted: Fitted) -> dict[str, Any]:
+    """Scores, baselines and settings in the words of ``subquad fit --json``, but for ``out``."""
+    data, result, settings = fitted.data, fitted.result, fitted.settings
+    target = data.target
+
+    def score(scores: Numbers) -> float:
+        return target.score(data.labels, target.decode(scores))
+
+    plain_features = data.preparation.features(data.table)
+    return {
+        "task": target.task,
+        "train_score": score(_numpy(result.predict(_rows(data)))),
+        "loo_score": None if (loo := _loo(result)) is None else score(loo),
+        "baselines": {
+            "mean": score(leave_one_out_mean(data.values)),
+            "ridge": score(leave_one_out_ridge(plain_features, data.values)),
+        },
+        "iterations": len(result.residuals) - 1,
+        "seconds": fitted.seconds,
+        "status": result.status,
+        "remedy": result.remedy,
+        "chosen": {
+            "depth": settings.depth,
+            "shift": settings.shift,
+            "ridge": settings.ridge,
+            "layers": settings.layers or ("all" if settings.method == "gd" else "last"),
+            "weights": settings.weights,
+            "width": settings.width,
+        },
+    }
+
+
+def write_run(folder: Path, fitted: Fitted, summary: dict[str, Any], shown: dict[str, Any]) -> Run:
+    """Write a finished run and its report; ``shown`` are the predictions that it draws."""
+    data, result = fitted.data, fitted.result
+    config, tensors = result.state()
+    start = {
+        "kind": "start",
+        "residual": float(result.residuals[0]),
+        "flops": result.cost.init.flops,
+        "bytes": result.cost.init.bytes,
+        "samples": len(data.rows),
+        "features": data.preparation.width,
+    }
+    run = Run(
+        folder=folder,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        versions=versions(),
+        settings=asdict(fitted.settings),
+        summary=summary,
+        preparation=data.preparation,
+        target=data.target,
+        model=config,
+    ).save(tensors, [start, *fitted.metrics, shown])
+    write_report(run, folder / REPORT)
+    return run
+
+
+def predictions_record(rows: str, target: Target, labels: Any, predictions: Any) -> dict[str, Any]:
+    """What the report draws: a sample of points, or the whole confusion matrix."""
+    record: dict[str, Any] = {"kind": "predictions", "rows": rows}
+    if target.task == "classification":
+        index = {name: i for i, name in enumerate(target.classes)}
+        counts = np.zeros((len(index), len(index)), dtype=int)
+        for label, prediction in zip(labels, predictions, strict=True):
+            counts[index[label], index[prediction]] += 1
+        return {**record, "classes": list(target.classes), "confusion": counts.tolist()}
+    step = -(-len(labels) // MAX_PLOTTED)
+    return {
+        **record,
+        "targets": labels[::step].tolist(),
+        "predictions": predictions[::step].tolist(),
+    }
+
+
+def left_out(fitted: Fitted) -> dict[str, Any]:
+    """Leave-one-out predictions of a fit, for its report."""
+    data, scores, rows = fitted.data, _loo(fitted.result), "left out one at a time"
+    if scores is None:
+        scores, rows = _numpy(fitted.result.predict(_rows(data))), "trained on"
+    return predictions_record(rows, data.target, data.labels, data.target.decode(scores))
+
+
+def versions() -> dict[str, str]:
+    """Versions of what takes part in a run."""
+    import subquad
+
+    return {
+        "subquad": subquad.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _loo(result: Any) -> Numbers | None:
+    """Leave-one-out scores of the linearised model, where the result can give them."""
+    left_out = getattr(result, "loo_predictions", None)
+    return None if left_out is None else _numpy(left_out())
+
+
+def _rows(data: Prepared) -> torch.Tensor:
+    return torch.from_numpy(data.rows).to(torch.float32)
+
+
+def _numpy(values: torch.Tensor) -> Numbers:
+    return np.asarray(values.double().numpy(), dtype=np.float64)
+
+
+def _record(info: Any, seconds: float) -> dict[str, Any]:
+    certificate = info.certificate
+    return {
+        "kind": "iteration",
+        "iteration": int(info.iteration),
+        "residual": float(info.residual),
+        "firing": [float(rate) for rate in info.firing],
+        "flops": info.cost.flops,
+        "bytes": info.cost.bytes,
+        "seconds": seconds,
+        "certificate": None
+        if certificate is None
+        else {
+            key: getattr(certificate, key)
+            for key in ("residual", "residual_kind", "condition", "rank", "path")
+        },
+    }

@@ -1,0 +1,222 @@
+"""`train`: check what was given, put the parts together, run the loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from subquad.cost import Cost
+from subquad.errors import InvalidInput, TrainingFailed, unknown_name
+from subquad.gram import METHODS as SOLVERS
+from subquad.gram.jacobian import SKETCHES
+from subquad.lowrank.policies import policy_named
+from subquad.network import WideNet
+from subquad.network.widenet import as_matrix
+from subquad.train.direction import Direction, GaussNewton, GradientDescent
+from subquad.train.loop import Stopping, run
+from subquad.train.maintained import MaintainedState
+from subquad.train.progress import Progress
+from subquad.train.result import Iteration, Predictor, TrainCost, TrainResult
+
+SKETCH_RESIDUAL = 0.25
+"""What a sketched solve must leave at most: the step then still contracts below a third."""
+SOLVE_RESIDUAL = 1e-12
+"""What conjugate gradients go down to, so that every solver takes the same path."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """Defaults that make a named method out of the parts."""
+
+    layers: str
+    center: bool
+    second_order: bool
+    patience: int
+    gain: float
+
+
+METHODS: dict[str, Method] = {
+    "paper": Method(layers="last", center=False, second_order=True, patience=6, gain=0.99),
+    "gd": Method(layers="all", center=True, second_order=False, patience=50, gain=0.9999),
+}
+
+
+def train(
+    net: WideNet,
+    X: object,
+    y: object,
+    *,
+    method: str = "paper",
+    layers: str | None = None,
+    solver: str = "auto",
+    sketch: str = "srht",
+    sketch_size: int | None = None,
+    flush: str | int = "never",
+    ridge: float = 0.0,
+    center: bool | None = None,
+    step: float | str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 50,
+    seed: int = 0,
+    callback: Callable[[Iteration], object] | None = None,
+    throw: bool = False,
+    progress: bool | None = None,
+) -> TrainResult:
+    """Train a copy of ``net`` on rows X and targets y by the squared loss.
+
+    Args:
+        net: the network to start from; it is left as it was.
+        X: n×features. Inputs are taken as given; unit length suits the theory.
+        y: n targets, or n×outputs.
+        method: "paper" (Algorithm 5: Gauss-Newton on the last layer through the maintenance
+            structure) or "gd" (gradient descent on all layers through the same).
+        layers: "last" or "all"; by default the last, and all for "gd".
+        solver: of the Gram regression: "auto", "exact", "sketch" or "preconditioned".
+        sketch: "srht" or "tensorsketch".
+        sketch_size: rows of the sketch; by default 4 n to precondition, 32 n to solve.
+        flush: "never", "sparse", "paper", "lazy-columns", or a rank.
+        center: train and predict f - f_0, with f_0 the starting output; by default for every
+            method but "paper".
+        step: "auto" is 1 for Gauss-Newton and `1 / lambda_max(G)` for gradient descent.
+        tol: relative residual `‖f - y‖ / ‖y‖` to reach.
+        max_iter: iterations at most.
+        seed: of the sketches.
+        callback: called with an :class:`Iteration` after each; a true answer stops.
+        throw: raise :class:`TrainingFailed` unless the status is "converged" or "stopped".
+        progress: show progress on stderr; by default on a terminal only.
+
+    Returns:
+        A :class:`TrainResult`; a numerical failure is a status with a remedy.
+
+    >>> import subquad
+    >>> X = torch.nn.functional.normalize(torch.randn(8, 4, generator=torch.manual_seed(0)))
+    >>> net = WideNet(4, width=512, depth=2, weights="dense")
+    >>> train(net, X, X[:, 0], method="paper").status
+    'converged'
+    """
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    chosen = METHODS[method]
+    layers = chosen.layers if layers is None else layers
+    if layers not in ("last", "all"):
+        raise unknown_name("layers", layers, ("last", "all"))
+    _check_settings(solver, sketch, tol, max_iter, ridge, step, method)
+    policy_named(flush)
+    if not isinstance(net, WideNet):
+        raise InvalidInput(f"net must be a WideNet, got {type(net).__name__}")
+    inputs = net.check_inputs(X)
+    target = check_targets(y, inputs.shape[0], net.outputs).to(net.device)
+    center = chosen.center if center is None else center
+
+    started = time.perf_counter()
+    cost = TrainCost()
+    shown = Progress(progress, max_iter, tol)
+    with cost.init:
+        state = MaintainedState(net, inputs, layers, flush)
+    size = float(target.norm())
+    if center:
+        target = target + state.outputs
+    direction: Direction
+    if chosen.second_order:
+        accuracy = SKETCH_RESIDUAL if solver == "sketch" else SOLVE_RESIDUAL
+        length = 1.0 if step == "auto" else float(step)
+        direction = GaussNewton(solver, sketch, sketch_size, accuracy, length, seed)
+    else:
+        direction = GradientDescent(None if step == "auto" else float(step))
+    stopping = Stopping(
+        tol=tol, max_iter=max_iter, patience=chosen.patience, gain=chosen.gain
+    )
+    try:
+        found = run(state, target, size, direction, stopping, cost, callback, shown)
+    finally:
+        shown.close()
+    remedy = found.remedy
+    if found.status in ("stalled", "max_iter", "failed"):
+        remedy = conflicting_rows(inputs, target) or remedy
+    result = TrainResult(
+        Predictor(state.net, net if center else None),
+        found.status,
+        remedy,
+        found.residuals,
+        found.certificates,
+        cost,
+        time.perf_counter() - started,
+        found.notes,
+    )
+    if throw and result.status not in ("converged", "stopped"):
+        raise TrainingFailed(f"training {result.status}: {result.remedy}")
+    return result
+
+
+def check_targets(y: object, n: int, outputs: int) -> Tensor:
+    """Return y as a finite (n, outputs) float64 tensor that one can learn, or say why not."""
+    given = torch.as_tensor(y)
+    if given.dim() == 1:
+        given = given[:, None]
+    if tuple(given.shape) != (n, outputs):
+        want = f"({n},)" if outputs == 1 else f"({n}, {outputs})"
+        raise InvalidInput(f"y must have shape {want}, got {tuple(torch.as_tensor(y).shape)}")
+    target = as_matrix(given, "y").double()
+    if n < 2:
+        raise InvalidInput("training needs at least 2 rows, got 1: a single row fixes nothing")
+    flat = (target == target[0]).all(0).nonzero()[:, 0]
+    if flat.numel() == outputs:
+        raise InvalidInput(
+            f"y is constant ({float(target[0, 0]):g} in all {n} rows): there is nothing to learn"
+        )
+    return target
+
+
+def conflicting_rows(inputs: Tensor, target: Tensor) -> str:
+    """Return a remedy if equal rows have different targets, which no function can fit."""
+    _, group = torch.unique(inputs, dim=0, return_inverse=True)
+    count = int(group.max()) + 1
+    if count == inputs.shape[0]:
+        return ""
+    low, high = (
+        torch.full((count, target.shape[1]), fill, dtype=target.dtype, device=target.device)
+        .scatter_reduce_(0, group[:, None].expand_as(target), target, reduce)
+        for fill, reduce in ((math.inf, "amin"), (-math.inf, "amax"))
+    )
+    spread = (high - low).amax(1)
+    worst = int(spread.argmax())
+    if float(spread[worst]) <= 1e-12 * float(target.abs().max()):
+        return ""
+    rows = (group == worst).nonzero()[:2, 0].tolist()
+    return (
+        f"rows {rows[0]} and {rows[1]} of X are equal but their targets differ: no function "
+        f"fits both; average or drop such rows"
+    )
+
+
+def _check_settings(
+    solver: str,
+    sketch: str,
+    tol: float,
+    max_iter: int,
+    ridge: float,
+    step: float | str,
+    method: str,
+) -> None:
+    if solver not in SOLVERS:
+        raise unknown_name("solver", solver, SOLVERS)
+    if sketch not in SKETCHES:
+        raise unknown_name("sketch", sketch, SKETCHES)
+    if not (isinstance(tol, int | float) and math.isfinite(tol) and tol >= 0):
+        raise InvalidInput(f"tol must be a finite number >= 0, got {tol!r}")
+    if isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 0:
+        raise InvalidInput(f"max_iter must be an integer >= 0, got {max_iter!r}")
+    if ridge != 0.0:
+        raise InvalidInput(
+            f"method={method!r} trains without ridge, got ridge={ridge!r}: leave it at 0"
+        )
+    good = step == "auto" or (
+        isinstance(step, int | float) and not isinstance(step, bool) and 0 < step < math.inf
+    )
+    if not good:
+        raise InvalidInput(f"step must be 'auto' or a finite number > 0, got {step!r}")

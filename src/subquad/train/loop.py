@@ -1,0 +1,162 @@
+"""The one loop: forward, judge, solve, step, until there is a reason to stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from subquad.cost import Cost
+from subquad.gram import Certificate, TensorJacobian
+from subquad.network import WideNet
+from subquad.network.widenet import describe_dead
+from subquad.train.direction import Direction
+from subquad.train.progress import Progress
+from subquad.train.result import Iteration, Status, TrainCost
+
+log = logging.getLogger("subquad")
+
+
+class State(Protocol):
+    """What the loop needs of a network in training."""
+
+    net: WideNet
+    outputs: Tensor
+
+    @property
+    def firing(self) -> list[float]:
+        """Share of firing neurons in each layer."""
+        ...
+
+    def dead(self) -> list[tuple[int, int]]:
+        """(layer, sample) for samples that fire no neuron there."""
+        ...
+
+    def jacobian(self) -> TensorJacobian:
+        """The Jacobian of the outputs, row i C + c."""
+        ...
+
+    def step(self, jacobian: TensorJacobian, q: Tensor) -> None:
+        """Move the weights by `-J^T q`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    """When to stop.
+
+    Attributes:
+        tol: relative residual that counts as converged.
+        max_iter: iterations at most.
+        patience: iterations without the residual falling below ``gain`` times its best.
+    """
+
+    tol: float
+    max_iter: int
+    patience: int
+    gain: float
+
+
+@dataclass
+class Outcome:
+    """What the loop found."""
+
+    status: Status
+    remedy: str
+    residuals: list[float]
+    certificates: list[Certificate]
+    notes: list[str]
+
+
+def run(
+    state: State,
+    target: Tensor,
+    size: float,
+    direction: Direction,
+    stopping: Stopping,
+    cost: TrainCost,
+    callback: Callable[[Iteration], object] | None,
+    progress: Progress,
+) -> Outcome:
+    """Drive the state's outputs (n×C) to the target until converged, stuck or stopped.
+
+    Residuals are stated relative to ``size``.
+    """
+    error = state.outputs - target
+    residuals = [float(error.norm()) / size]
+    certificates: list[Certificate] = []
+    notes: list[str] = []
+
+    def end(status: Status, remedy: str = "") -> Outcome:
+        return Outcome(status, remedy, residuals, certificates, notes)
+
+    best, best_at = residuals[0], 0
+    for iteration in range(stopping.max_iter + 1):
+        now = residuals[-1]
+        if now <= stopping.tol:
+            return end("converged")
+        dead = state.dead()
+        if dead:
+            return end("failed", describe_dead(dead))
+        if not math.isfinite(now) or now > 1e6 * max(1.0, residuals[0]):
+            return end(
+                "failed",
+                f"the residual grew to {now:.1e}: take a smaller step, or a wider network",
+            )
+        if now < stopping.gain * best:
+            best, best_at = now, iteration
+        if iteration - best_at >= stopping.patience:
+            return end("stalled", _stalled(now, notes, state.net))
+        if iteration == stopping.max_iter:
+            return end(
+                "max_iter",
+                f"the residual is {now:.1e} after {iteration} iterations, above tol = "
+                f"{stopping.tol:.1e}: raise max_iter, or widen the network",
+            )
+        started = time.perf_counter()
+        worse = iteration > 0 and residuals[-1] > residuals[-2]
+        with Cost() as spent:
+            jacobian = state.jacobian()
+            q, certificate = direction(jacobian, error.reshape(-1), iteration, worse)
+            if not bool(torch.isfinite(q).all()):
+                return end("failed", "the Gram regression gave NaN: add ridge or drop bad rows")
+            state.step(jacobian, q)
+            error = state.outputs - target
+        cost.iterations.append(spent)
+        residuals.append(float(error.norm()) / size)
+        if certificate is not None:
+            certificates.append(certificate)
+            if certificate.note:
+                notes.append(f"iteration {iteration + 1}: {certificate.note}")
+                log.warning(notes[-1])
+        info = Iteration(
+            iteration + 1,
+            residuals[-1],
+            certificate,
+            spent,
+            state.firing,
+            time.perf_counter() - started,
+        )
+        progress.show(info)
+        if callback is not None and callback(info):
+            return end("stopped", "the callback asked to stop")
+    raise AssertionError("the loop ends by one of its reasons")
+
+
+def _stalled(now: float, notes: list[str], net: WideNet) -> str:
+    """Say why the residual may have stopped falling."""
+    text = f"the residual stopped falling at {now:.1e}: "
+    if any("rank" in note for note in notes):
+        return text + (
+            "the Gram matrix is singular, so rows repeat or nearly do; drop or merge them, "
+            "or widen the network"
+        )
+    if net.dtype == torch.float32 and now < 1e-4:
+        return text + "this is where float32 rounds; take dtype=torch.float64 for less"
+    return text + "widen the network, lower the shift, or use ShiftedReLU with relative=True"

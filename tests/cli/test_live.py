@@ -1,0 +1,72 @@
+"""The view of a training: a table on a terminal, lines elsewhere, silence when quiet."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from subquad.cli.live import TrainingView, si
+
+
+def info(iteration, residual=1e-3):
+    return SimpleNamespace(
+        iteration=iteration,
+        residual=residual,
+        firing=[0.25, 0.125],
+        cost=SimpleNamespace(flops=2_500_000),
+        certificate="Certificate(…)",
+    )
+
+
+def view(quiet=False, verbose=False):
+    return TrainingView(dense_step=1e9, aim=1e-6, quiet=quiet, verbose=verbose)
+
+
+def test_lines(capsys):
+    with view() as shown:
+        assert shown(info(1)) is False
+    assert capsys.readouterr().err == (
+        "iteration 1: residual 1.00e-03, firing 25.0 12.5 %, 2.5 Mflop (0.25 % of a dense step), "
+        "0.0 s\n"
+    )
+
+
+def test_many_iterations_do_not_flood(capsys):
+    with view() as shown:
+        for k in range(1, 1000):
+            shown(info(k))
+    assert capsys.readouterr().err.count("\n") <= 20
+    with view(verbose=True) as shown:
+        for k in range(1, 30):
+            shown(info(k))
+    assert capsys.readouterr().err.count("Certificate") == 29
+
+
+def test_quiet(capsys):
+    with view(quiet=True) as shown:
+        shown(info(1))
+    assert capsys.readouterr().err == ""
+
+
+def test_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "120")
+    with view() as shown:
+        for k, residual in enumerate((1e-1, 1e-3, 1e-9, float("nan"))):
+            shown(info(k + 1, residual))
+    text = sys.stderr.getvalue()
+    assert "of a dense step" in text
+    assert "█" * 16 in text
+    assert "█" * 8 + "░" * 8 in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0 "), (12, "12 "), (1234, "1.23 k"), (5e9, "5 G"), (2e16, "20 P")]
+)
+def test_prefixes(value, shown):
+    assert si(value) == shown
