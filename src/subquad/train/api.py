@@ -18,6 +18,7 @@ from subquad.lowrank.policies import policy_named
 from subquad.network import WideNet
 from subquad.network.widenet import as_matrix
 from subquad.train.direction import Direction, GaussNewton, GradientDescent
+from subquad.train.leaveout import leave_one_out
 from subquad.train.loop import Stopping, run
 from subquad.train.maintained import MaintainedState
 from subquad.train.progress import Progress
@@ -119,6 +120,7 @@ def train(
     with cost.init:
         state = MaintainedState(net, inputs, layers, flush)
     size = float(target.norm())
+    wanted, initial = target, state.outputs * 0 if center else state.outputs
     if center:
         target = target + state.outputs
     direction: Direction
@@ -147,6 +149,7 @@ def train(
         cost,
         time.perf_counter() - started,
         found.notes,
+        lambda: leave_one_out(state.jacobian().gram(), wanted, initial),
     )
     if throw and result.status not in ("converged", "stopped"):
         raise TrainingFailed(f"training {result.status}: {result.remedy}")

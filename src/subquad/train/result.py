@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -117,6 +117,7 @@ class TrainResult:
     cost: TrainCost
     seconds: float
     notes: list[str] = field(default_factory=list)
+    leave_out: Callable[[], Tensor] | None = field(default=None, repr=False)  # set by train
 
     @property
     def net(self) -> WideNet:
@@ -131,6 +132,16 @@ class TrainResult:
     def predict(self, X: object) -> Tensor:
         """Return predictions for the rows of X: (n,) or (n, outputs)."""
         return self.predictor.predict(X)
+
+    def loo_predictions(self) -> Tensor:
+        """Return each training row's prediction without it: (n,) or (n, outputs).
+
+        In closed form for the network linearised at the trained point, see
+        :mod:`subquad.train.leaveout`.
+        """
+        assert self.leave_out is not None
+        found = self.leave_out()
+        return found[:, 0] if found.shape[1] == 1 else found
 
     def state(self) -> tuple[dict[str, object], dict[str, Tensor]]:
         """Return (config, tensors): all that :func:`load_result` needs."""
