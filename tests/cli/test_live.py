@@ -60,9 +60,9 @@ def test_terminal(monkeypatch):
         for k, residual in enumerate((1e-1, 1e-3, 1e-9, float("nan"))):
             shown(info(k + 1, residual))
     text = sys.stderr.getvalue()
-    assert "of a dense step" in text
-    assert "█" * 16 in text
-    assert "█" * 8 + "░" * 8 in text
+    assert "dense step" in text
+    assert "█" * 12 in text
+    assert "█" * 6 + "░" * 6 in text
 
 
 @pytest.mark.parametrize(

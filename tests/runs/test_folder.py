@@ -56,6 +56,9 @@ def test_summary(runs):
         assert set(summary["baselines"]) == {"mean", "ridge"}
         assert set(summary["chosen"]) == {"depth", "shift", "ridge", "layers", "weights", "width"}
     assert runs["regression"][0].summary["baselines"]["mean"] < 0
+    _, fitted, _ = runs["classification"]
+    commonest = max(np.unique(fitted.data.labels, return_counts=True)[1]) / 40
+    assert runs["classification"][0].summary["baselines"]["mean"] == commonest
     assert runs["regression"][0].summary["baselines"]["ridge"] > 0.5
 
 

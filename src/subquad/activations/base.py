@@ -15,7 +15,6 @@ Where the input's norm enters through the threshold, its slope belongs to the de
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 
@@ -88,8 +87,7 @@ class Activation(ABC):
 
     def config(self) -> dict[str, object]:
         """Name and settings, for `config.json`; :func:`subquad.activations.build` reads it."""
-        settings = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
-        return {"name": type(self).__name__, **settings}
+        return {"name": type(self).__name__, **vars(self)}
 
 
 def check_number(owner: str, name: str, value: object, *, least: float = 0.0) -> float:

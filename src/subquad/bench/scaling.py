@@ -6,6 +6,7 @@ over a run, so every flush and recompression of the maintenance structure is in 
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import time
@@ -18,7 +19,7 @@ from subquad.bench.machine import machine_info
 from subquad.cost import Cost
 from subquad.errors import InvalidInput, unknown_name
 from subquad.network import WideNet
-from subquad.train import METHODS, TrainResult, train
+from subquad.training import METHODS, TrainResult, train
 
 ALPHA = 1 / 3
 """The paper's sparsity parameter: b = sqrt(2 alpha ln m)."""
@@ -56,9 +57,7 @@ def run(
     if len(set(chosen)) < 2:
         raise InvalidInput(f"widths must hold at least two different widths, got {chosen}")
     points = [
-        point
-        for width in chosen
-        for point in _measure(method, width, depth, seed, shift, samples)
+        point for width in chosen for point in _measure(method, width, depth, seed, shift, samples)
     ]
     by_flush = {
         flush: slope([p for p in points if p["flush"] == flush], "flops") for flush in FLUSHES
@@ -87,9 +86,7 @@ def _measure(
     X = torch.nn.functional.normalize(torch.randn(n, FEATURES, generator=generator))
     y = torch.randn(n, generator=generator)
     with Cost() as making:
-        net = WideNet(
-            FEATURES, width, depth, activation=ShiftedReLU(b), weights="dense", seed=seed
-        )
+        net = WideNet(FEATURES, width, depth, activation=ShiftedReLU(b), weights="dense", seed=seed)
     points: list[dict[str, object]] = []
     for flush in FLUSHES:
         ends: list[float] = []
@@ -107,7 +104,7 @@ def _measure(
         )
         if result.iterations < 2:
             raise InvalidInput(f"width {width}: training ended at once, {result.remedy}")
-        steps = [b - a for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        steps = [b - a for a, b in itertools.pairwise(ends)]
         points.append(
             {
                 "width": width,

@@ -78,7 +78,8 @@ def show(name: str, measured: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(soft_wrap=True)
+    # Rows wrap on a narrow terminal, rather than lose their digits; headings break at spaces.
+    console = Console(width=max(Console().width, 140), soft_wrap=True)
     for key in ("points", "rows"):
         rows = measured.get(key)
         if not rows:
@@ -86,7 +87,7 @@ def show(name: str, measured: Mapping[str, Any]) -> None:
         columns = [c for c, v in rows[0].items() if not isinstance(v, (dict, list))]
         table = Table(title=f"{name}: {key}", box=None)
         for column in columns:
-            table.add_column(column, justify="right")
+            table.add_column(column.replace("_", " "), justify="right")
         for row in rows:
             table.add_row(*(_cell(row.get(column)) for column in columns))
         console.print(table)
@@ -98,6 +99,6 @@ def show(name: str, measured: Mapping[str, Any]) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_cell(item)}" for key, item in value.items())
-    if isinstance(value, float):
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 1e6):
         return f"{value:.4g}"
     return "-" if value is None else str(value)

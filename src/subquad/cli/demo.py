@@ -10,7 +10,7 @@ import typer
 
 from subquad.cli.options import Json, Output, Quiet, Seed, Threads, Verbose, use_threads
 
-WIDTH = 16384
+WIDTH = 8192
 
 
 def demo(
@@ -47,8 +47,8 @@ def demo(
     output.say(
         f"diabetes: {rows} rows to learn from, {len(test.labels)} held out; "
         f"3 layers of {WIDTH} neurons\n"
-        f"the last layer has {si(weights)}weights; a dense gradient step on it takes "
-        f"{si(4 * rows * weights)}flop\n"
+        f"the last layer has {weights / 1e6:.0f} million weights; a dense gradient step on it "
+        f"takes {si(4 * rows * weights)}flop\n"
     )
     fitted = train_with_view(training, settings, output)
     summary, shown = summarise_heldout(fitted, test)
@@ -59,11 +59,10 @@ def demo(
         output.json({**run.summary, "report": str(report), "residuals": residuals})
         return
     output.result(
-        f"\n{summary['status']} after {summary['iterations']} iterations: the network fits its "
-        f"{rows} rows\n"
+        f"\n{summary['status']} after {summary['iterations']} iterations: residual "
+        f"{fitted.result.residuals[-1]:.0e} on {rows} rows\n"
         f"R² on the {len(test.labels)} rows held out: {summary['test_score']:.2f} "
-        f"(ridge regression {summary['baselines']['ridge']:.2f}, "
-        f"mean {summary['baselines']['mean']:.2f})\n"
+        f"(ridge regression {summary['baselines']['ridge']:.2f})\n"
         f"{time.perf_counter() - begin:.1f} s in all\n"
         f"report, for your browser: {report}\n"
         "next: subquad fit YOUR.csv --target COLUMN --out runs/first"

@@ -53,7 +53,7 @@ def fit(
     """Train a wide network on a table.
 
     Missing numbers become the median beside a mark, text becomes categories. The score is R² or
-    accuracy; `loo_score` predicts every row without it, as do the baselines.
+    accuracy; `loo_score` predicts every row without it, as does ridge regression beside it.
 
     Example: `subquad fit houses.csv --target price --out runs/houses`
     """

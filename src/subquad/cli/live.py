@@ -6,13 +6,15 @@ import sys
 import time
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-HEAD = ("iteration", "residual", "", "firing, % by layer", "flop", "of a dense step", "seconds")
+    from subquad.training import Iteration
+
+HEAD = ("iteration", "residual", "", "firing, %", "flop", "dense step", "seconds")
 SHOWN = 15
 
 
@@ -45,7 +47,7 @@ class TrainingView:
             self._live.update(self._table(), refresh=True)
             self._live.stop()
 
-    def __call__(self, info: Any) -> bool:
+    def __call__(self, info: Iteration) -> bool:
         """Show one iteration; never stops the training."""
         if self._quiet:
             return False
@@ -58,7 +60,7 @@ class TrainingView:
             self._print(info)
         return False
 
-    def _row(self, info: Any, seconds: float) -> tuple[str, ...]:
+    def _row(self, info: Iteration, seconds: float) -> tuple[str, ...]:
         flops = info.cost.flops
         return (
             str(info.iteration),
@@ -70,7 +72,7 @@ class TrainingView:
             f"{seconds:.1f}",
         )
 
-    def _print(self, info: Any) -> None:
+    def _print(self, info: Iteration) -> None:
         number, residual, _, firing, flops, share, seconds = self._rows[-1]
         line = (
             f"iteration {number}: residual {residual}, firing {firing} %, {flops}flop "
@@ -99,7 +101,7 @@ def si(value: float) -> str:
     return f"{value:.3g} "
 
 
-def _bar(residual: float, aim: float, cells: int = 16) -> str:
+def _bar(residual: float, aim: float, cells: int = 12) -> str:
     """How far the residual has come on its way from 1 to the aim, on a logarithmic scale."""
     import math
 

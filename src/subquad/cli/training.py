@@ -8,12 +8,11 @@ from subquad.errors import TrainingFailed
 from subquad.runs.fit import FitSettings, Fitted, Prepared, train_on
 from subquad.runs.folder import Run
 from subquad.runs.svg import number
+from subquad.training import METHODS
 
 
 def default_method() -> str:
     """The exact method where this subquad has it, else the paper's."""
-    from subquad.train import METHODS
-
     return "exact" if "exact" in METHODS else "paper"
 
 

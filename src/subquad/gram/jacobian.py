@@ -21,8 +21,9 @@ from subquad.errors import InvalidInput, unknown_name
 from subquad.kernels import pick
 from subquad.rows import Rows, SparseRows, as_rows, density, to_dense
 from subquad.sketch import TensorSketch, TensorSRHT
+from subquad.sketch.base import ProductSketch
 
-SKETCHES = {"srht": TensorSRHT, "tensorsketch": TensorSketch}
+SKETCHES: dict[str, type[ProductSketch]] = {"srht": TensorSRHT, "tensorsketch": TensorSketch}
 BLOCK = 2048
 """Terms of one block of a grouped Gram: two 32 MB blocks in float64."""
 MATRIX_BYTES = 1 << 30
@@ -138,8 +139,7 @@ class TensorJacobian:
         :meth:`pullback` gives the same as factors, at any size.
         """
         parts = [
-            (to_dense(u).double().T @ to_dense(v).double()).reshape(-1)
-            for u, v in self.pullback(q)
+            (to_dense(u).double().T @ to_dense(v).double()).reshape(-1) for u, v in self.pullback(q)
         ]
         record("rmatvec", flops=2 * self.length * self.shape[1], bytes=8 * self.shape[1])
         return torch.cat(parts)
@@ -159,7 +159,7 @@ class TensorJacobian:
             total += tool.sketch(u, v, self.groups).double()
         return total
 
-    def sketches(self, s: int, kind: str, seed: int) -> list[TensorSketch | TensorSRHT]:
+    def sketches(self, s: int, kind: str, seed: int) -> list[ProductSketch]:
         """Return the sketch of each layer."""
         if kind not in SKETCHES:
             raise unknown_name("sketch", kind, SKETCHES)

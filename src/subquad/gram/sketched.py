@@ -48,9 +48,7 @@ def solve_sketched(
         if jacobian.gram_flops() < jacobian.product_flops():
             jacobian.gram()
         residual = float((jacobian.gram_matvec(x) + shift * x - rhs).norm()) / scale
-        return x, Certificate(
-            residual, "exact", factor.condition, factor.rank, path, size=size
-        )
+        return x, Certificate(residual, "exact", factor.condition, factor.rank, path, size=size)
     low, middle, high = estimate_residual(jacobian, x, rhs, check_size, seed + 1, shift)
     return x, Certificate(
         middle / scale,

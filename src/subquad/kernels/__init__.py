@@ -39,4 +39,5 @@ def pick(topic: str, device: torch.device) -> ModuleType:
 def _follow_torch_threads() -> None:
     import numba
 
-    numba.set_num_threads(max(1, min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)))
+    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba.set_num_threads(max(1, min(torch.get_num_threads(), most)))

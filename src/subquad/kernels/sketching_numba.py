@@ -13,13 +13,14 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from subquad.kernels.sketching_plain import Entries, Fill, Target
+from subquad.kernels.sketching_plain import Entries, Fill
 
 # Unsigned throughout: numba turns a mixed uint64/int64 operation into float64.
 _PRIME = np.uint64((1 << 61) - 1)
 _LOW30 = np.uint64((1 << 30) - 1)
 _LOW31 = np.uint64((1 << 31) - 1)
-_1, _30, _31, _61 = np.uint64(1), np.uint64(30), np.uint64(31), np.uint64(61)
+_NEGATIVE = np.uint64(1 << 31)
+_1, _30, _31, _32, _61 = (np.uint64(k) for k in (1, 30, 31, 32, 61))
 _SPAN = 2048  # indices per task: some microseconds of work
 
 
@@ -31,91 +32,94 @@ def _step(value: Any, x: Any, c: Any) -> Any:
     return value - _PRIME if value >= _PRIME else value
 
 
+@njit(cache=True)
+def _hash_span(index: Any, c: Any, size: Any, shift: Any, words: Any) -> None:
+    # Scalars, because a store into words might, for all the compiler knows, change c.
+    b0, b1, b2, g0, g1, g2, g3 = c[0], c[1], c[2], c[3], c[4], c[5], c[6]
+    for i in range(index.size):
+        x = index[i]
+        v = _step(_step(b0, x, b1), x, b2)
+        bucket = ((v >> _30) * size + (((v & _LOW30) * size) >> _30)) >> _31
+        w = _step(_step(_step(g0, x, g1), x, g2), x, g3)
+        words[i] |= (bucket | ((w & _1) << _31)) << shift
+
+
 @njit(cache=True, parallel=True)
-def _hash(index: Any, b: Any, g: Any, size: Any, buckets: Any, signs: Any) -> None:
+def _hash_words(index: Any, c: Any, size: Any, words: Any) -> None:
     tasks = (index.size + _SPAN - 1) // _SPAN
     for task in prange(tasks):
-        b0, b1, b2 = b[0], b[1], b[2]
-        g0, g1, g2, g3 = g[0], g[1], g[2], g[3]
-        low = task * _SPAN
-        part = index[low : low + _SPAN]
-        into, sign = buckets[low : low + _SPAN], signs[low : low + _SPAN]
-        for i in range(part.size):
-            x = part[i]
-            v = _step(_step(b0, x, b1), x, b2)
-            into[i] = ((v >> _30) * size + (((v & _LOW30) * size) >> _30)) >> _31
-            w = _step(_step(_step(g0, x, g1), x, g2), x, g3)
-            sign[i] = 1 - 2 * np.int64(w & _1)
+        x, out = index[task * _SPAN :][:_SPAN], words[task * _SPAN :][:_SPAN]
+        out[:] = 0
+        for k in range(c.shape[0]):
+            _hash_span(x, c[k], size, _32 * np.uint64(k), out)
+
+
+@njit(cache=True, inline="always")
+def _add(o: Any, word: Any, v: Any) -> None:
+    """Add ±v at the bucket in the lower half of ``word``."""
+    o[word & _LOW31] += -v if word & _NEGATIVE else v
 
 
 @njit(cache=True, parallel=True)
-def _dense(rows: Any, buckets: Any, signs: Any, out: Any) -> None:
+def _dense(rows: Any, words: Any, out: Any) -> None:
     for i in prange(rows.shape[0]):
         x, o = rows[i], out[i]
         o[:] = 0
         for j in range(x.size):
-            o[np.uint32(buckets[j])] += signs[j] * x[j]
+            _add(o, words[j], x[j])
 
 
 @njit(cache=True, parallel=True)
-def _dense_pair(
-    rows: Any, bl: Any, sl: Any, out_left: Any, br: Any, sr: Any, out_right: Any
-) -> None:
+def _dense_pair(rows: Any, words: Any, out_left: Any, out_right: Any) -> None:
     for i in prange(rows.shape[0]):
         x, left, right = rows[i], out_left[i], out_right[i]
         left[:] = 0
         right[:] = 0
         for j in range(x.size):
-            v = x[j]
-            left[np.uint32(bl[j])] += sl[j] * v
-            right[np.uint32(br[j])] += sr[j] * v
+            word, v = words[j], x[j]
+            _add(left, word, v)
+            _add(right, word >> _32, v)
 
 
 @njit(cache=True)
-def _wipe(start: Any, slots: Any, row: int, buckets: Any, o: Any) -> None:
-    """Zero ``o``, which holds the CountSketch of ``row``, or anything where that is negative."""
-    if row < 0 or 8 * (start[row + 1] - start[row]) > o.size:
-        o[:] = 0
-    else:  # only what was written: the cost stays O(nnz), whatever the size of the sketch
-        for e in range(start[row], start[row + 1]):
-            o[np.uint32(buckets[slots[e]])] = 0
+def _few(start: Any, row: int, size: int) -> bool:
+    """Whether wiping what ``row`` wrote is cheaper than zeroing all: the cost stays O(nnz)."""
+    return row >= 0 and 8 * (start[row + 1] - start[row]) <= size
 
 
 @njit(cache=True, parallel=True)
-def _sparse(
-    start: Any, slots: Any, values: Any, first: int, buckets: Any, signs: Any, out: Any
-) -> None:
+def _sparse(start: Any, slots: Any, values: Any, first: int, words: Any, out: Any) -> None:
     size = out.shape[0]
     for i in prange(min(size, start.size - 1 - first)):
         o, row = out[i], first + i
-        _wipe(start, slots, row - size, buckets, o)
+        if _few(start, row - size, o.size):
+            for e in range(start[row - size], start[row - size + 1]):
+                o[words[slots[e]] & _LOW31] = 0
+        else:
+            o[:] = 0
         for e in range(start[row], start[row + 1]):
-            slot = slots[e]
-            o[np.uint32(buckets[slot])] += signs[slot] * values[e]
+            _add(o, words[slots[e]], values[e])
 
 
 @njit(cache=True, parallel=True)
 def _sparse_pair(
-    start: Any,
-    slots: Any,
-    values: Any,
-    first: int,
-    bl: Any,
-    sl: Any,
-    out_left: Any,
-    br: Any,
-    sr: Any,
-    out_right: Any,
+    start: Any, slots: Any, values: Any, first: int, words: Any, out_left: Any, out_right: Any
 ) -> None:
     size = out_left.shape[0]
     for i in prange(min(size, start.size - 1 - first)):
         left, right, row = out_left[i], out_right[i], first + i
-        _wipe(start, slots, row - size, bl, left)
-        _wipe(start, slots, row - size, br, right)
+        if _few(start, row - size, left.size):
+            for e in range(start[row - size], start[row - size + 1]):
+                word = words[slots[e]]
+                left[word & _LOW31] = 0
+                right[(word >> _32) & _LOW31] = 0
+        else:
+            left[:] = 0
+            right[:] = 0
         for e in range(start[row], start[row + 1]):
-            slot, v = slots[e], values[e]
-            left[np.uint32(bl[slot])] += sl[slot] * v
-            right[np.uint32(br[slot])] += sr[slot] * v
+            word, v = words[slots[e]], values[e]
+            _add(left, word, v)
+            _add(right, word >> _32, v)
 
 
 @njit(cache=True, parallel=True)
@@ -126,49 +130,49 @@ def _sampled_product(left: Any, right: Any, p: Any, q: Any, scale: Any, out: Any
             o[r] = a[p[r]] * b[q[r]] * scale
 
 
-def buckets_and_signs(
-    index: Tensor, bucket: Tensor, sign: Tensor, size: int, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Bucket (int32, below ``size``) and sign (±1 in ``dtype``) of each index."""
-    buckets = torch.empty(index.numel(), dtype=torch.int32)
-    signs = torch.empty(index.numel(), dtype=dtype)
-    x, b, g = (t.numpy().view(np.uint64) for t in (index, bucket, sign))
-    _hash(x, b, g, np.uint64(size), buckets.numpy(), signs.numpy())
-    return buckets, signs
+def hash_words(index: Tensor, coefficients: Tensor, size: int) -> Tensor:
+    """One or two hashes (h×7: three of the bucket, four of the sign) in one word an index.
+
+    Bits 0-30 hold the first bucket, bit 31 whether its sign is -1, bits 32-63 the second: a
+    stored entry then looks up one word where four tables would be four cache misses.
+    """
+    words = torch.empty_like(index)
+    x, c, out = (t.numpy().view(np.uint64) for t in (index, coefficients, words))
+    _hash_words(x, c, np.uint64(size), out)
+    return words
 
 
-def dense(rows: Tensor, *targets: Target) -> Fill:
+def dense(rows: Tensor, words: Tensor, *outs: Tensor) -> Fill:
     """CountSketches of dense rows, block by block: ``out[i, b_j] = sum of sign_j rows[i, j]``.
 
-    One or two targets (buckets, signs, out), out B×s; two read the rows once. The function
-    returned fills them for the B rows (fewer at the end) from its argument on.
+    One buffer (B×s) for each hash in ``words``. The function returned fills them for the B rows
+    (fewer at the end) from its argument on.
     """
-    kernel = _dense if len(targets) == 1 else _dense_pair
-    size, arrays = targets[0][2].shape[0], _arrays(targets)
+    kernel = _dense if len(outs) == 1 else _dense_pair
+    size, table = outs[0].shape[0], words.numpy().view(np.uint64)
+    buffers = [out.numpy() for out in outs]
 
     def fill(first: int) -> None:
-        kernel(rows[first : first + size].contiguous().numpy(), *arrays)
+        kernel(rows[first : first + size].contiguous().numpy(), table, *buffers)
 
     return fill
 
 
-def sparse(entries: Entries, *targets: Target) -> Fill:
+def sparse(entries: Entries, words: Tensor, *outs: Tensor) -> Fill:
     """CountSketches of sparse rows, block by block, as :func:`dense` does it.
 
-    Entry e of (start, slots, values) adds ``sign[slot_e] value_e`` to bucket ``[slot_e]``. The
-    blocks must come in their order, with ``out`` left as it is: each wipes what the last wrote.
+    Entry e of (start, slots, values) adds ``sign value_e`` to the bucket in ``words[slot_e]``.
+    Blocks must come in their order and the buffers stay as they are in between: each block
+    wipes what the one before it wrote.
     """
-    kernel = _sparse if len(targets) == 1 else _sparse_pair
-    (start, slots, values), arrays = (t.numpy() for t in entries), _arrays(targets)
+    kernel = _sparse if len(outs) == 1 else _sparse_pair
+    (start, slots, values), table = (t.numpy() for t in entries), words.numpy().view(np.uint64)
+    buffers = [out.numpy() for out in outs]
 
     def fill(first: int) -> None:
-        kernel(start, slots, values, first, *arrays)
+        kernel(start, slots, values, first, table, *buffers)
 
     return fill
-
-
-def _arrays(targets: tuple[Target, ...]) -> list[Any]:
-    return [t.numpy() for target in targets for t in target]
 
 
 def sampled_product(

@@ -8,7 +8,6 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-Target: TypeAlias = tuple[Tensor, Tensor, Tensor]
 Entries: TypeAlias = tuple[Tensor, Tensor, Tensor]
 Fill: TypeAlias = Callable[[int], None]
 
@@ -38,45 +37,55 @@ def to_buckets(value: Tensor, size: int) -> Tensor:
     return (((value >> 30) * size) + (((value & _LOW30) * size) >> 30)) >> 31
 
 
-def buckets_and_signs(
-    index: Tensor, bucket: Tensor, sign: Tensor, size: int, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Bucket (int32, below ``size``) and sign (±1 in ``dtype``) of each index."""
-    buckets = to_buckets(polynomial(bucket, index), size).to(torch.int32)
-    signs = 1 - 2 * (polynomial(sign, index) & 1)
-    return buckets, signs.to(dtype)
+def hash_words(index: Tensor, coefficients: Tensor, size: int) -> Tensor:
+    """One or two hashes (h×7: three of the bucket, four of the sign) in one word an index.
+
+    Bits 0-30 hold the first bucket, bit 31 whether its sign is -1, bits 32-63 the second: a
+    stored entry then looks up one word where four tables would be four cache misses.
+    """
+    words = torch.zeros_like(index)
+    for k, row in enumerate(coefficients):
+        negative = polynomial(row[3:], index) & 1
+        words |= (to_buckets(polynomial(row[:3], index), size) | (negative << 31)) << (32 * k)
+    return words
 
 
-def dense(rows: Tensor, *targets: Target) -> Fill:
+def unpack(words: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Buckets (int64) and signs (±1, int64) of hash k."""
+    return (words >> (32 * k)) & _LOW31, 1 - 2 * ((words >> (32 * k + 31)) & 1)
+
+
+def dense(rows: Tensor, words: Tensor, *outs: Tensor) -> Fill:
     """CountSketches of dense rows, block by block: ``out[i, b_j] = sum of sign_j rows[i, j]``.
 
-    One or two targets (buckets, signs, out), out B×s. The function returned fills them for the
-    B rows (fewer at the end) from its argument on, and takes the blocks in their order.
+    One buffer (B×s) for each hash in ``words``. The function returned fills them for the B rows
+    (fewer at the end) from its argument on, and takes the blocks in their order.
     """
 
     def fill(first: int) -> None:
-        for buckets, signs, out in targets:
+        for k, out in enumerate(outs):
+            buckets, signs = unpack(words, k)
             block = rows[first : first + out.shape[0]]
             out[: block.shape[0]].zero_().index_add_(1, buckets, block * signs)
 
     return fill
 
 
-def sparse(entries: Entries, *targets: Target) -> Fill:
+def sparse(entries: Entries, words: Tensor, *outs: Tensor) -> Fill:
     """CountSketches of sparse rows, block by block, as :func:`dense` does it.
 
-    Entry e of (start, slots, values) adds ``sign[slot_e] value_e`` to bucket ``[slot_e]``.
+    Entry e of (start, slots, values) adds ``sign value_e`` to the bucket in ``words[slot_e]``.
     """
     start, slots, values = entries
 
     def fill(first: int) -> None:
-        for buckets, signs, out in targets:
+        for k, out in enumerate(outs):
             span = start[first : first + out.shape[0] + 1]
             count, taken = span.numel() - 1, slice(int(span[0]), int(span[-1]))
             owners = torch.repeat_interleave(torch.arange(count, device=out.device), span.diff())
-            place = owners * out.shape[1] + buckets[slots[taken]]
-            terms = signs[slots[taken]] * values[taken]
-            out[:count].zero_().view(-1).index_add_(0, place, terms)
+            buckets, signs = unpack(words[slots[taken]], k)
+            place = owners * out.shape[1] + buckets
+            out[:count].zero_().view(-1).index_add_(0, place, values[taken] * signs)
 
     return fill
 

@@ -135,7 +135,8 @@ class LowRankMaintenance:
             return self.pending.left.T, self.pending.right
         difference = (self.dense() - self.frozen.dense()).double()
         a, sigma, b = torch.linalg.svd(difference, full_matrices=False)
-        top = float(sigma[0]) if sigma.numel() else 0.0
+        # What writing rounded off is no change: it is below eps times the weights themselves.
+        top = float(sigma[0]) + float(self.frozen.dense().double().norm())
         kept = int((sigma > torch.finfo(self.frozen.dtype).eps * top).sum())
         root = sigma[:kept].sqrt()
         dtype = self.frozen.dtype
@@ -170,11 +171,11 @@ class LowRankMaintenance:
             raise InvalidInput(
                 f"a saved table must have shape ({m_in}, {m_out}), got {tuple(table.shape)}"
             )
-        where = {"dtype": self.frozen.dtype, "device": self.frozen.device}
+        where, dtype = self.frozen.device, self.frozen.dtype
         self.pending.clear()
-        self.pending.left, self.pending.right = left.to(**where), right.to(**where)
+        self.pending.left, self.pending.right = left.to(where, dtype), right.to(where, dtype)
         self.settled_rank = r
-        self._own = None if table is None else DenseWeight(table.to(**where))
+        self._own = None if table is None else DenseWeight(table.to(where, dtype))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, factors and policy to one safetensors file."""

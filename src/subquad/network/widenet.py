@@ -72,9 +72,7 @@ class WideNet:
             int(s) for s in np.random.SeedSequence(self.seed).generate_state(self.depth + 1)
         )
         self.kind = weights if isinstance(weights, str) else "given"
-        self.layers = [
-            LowRankMaintenance(weight) for weight in self._frozen(weights, layer_seeds)
-        ]
+        self.layers = [LowRankMaintenance(weight) for weight in self._frozen(weights, layer_seeds)]
         generator = torch.Generator().manual_seed(head_seed)
         signs = torch.randint(0, 2, (self.widths[-1], self.outputs), generator=generator)
         self.output_weights = (2 * signs - 1).to(self.device, dtype)
@@ -195,21 +193,26 @@ class WideNet:
             yield weight.to(self.device, self.dtype) if isinstance(weight, Tensor) else weight
 
 
-def as_matrix(given: object, name: str) -> Tensor:
-    """Return a finite 2-D floating tensor with at least one row, or say what is wrong."""
+def as_numbers(given: object, name: str) -> Tensor:
+    """Return a real floating tensor, or say why there is none."""
     try:
-        matrix = torch.as_tensor(given)
+        numbers = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(f"{name} is not a numeric array: {error}") from None
-    if matrix.is_complex():
-        raise InvalidInput(f"{name} must be real, got {matrix.dtype}")
+    if numbers.is_complex():
+        raise InvalidInput(f"{name} must be real, got {numbers.dtype}")
+    return numbers.detach() if numbers.is_floating_point() else numbers.double()
+
+
+def as_matrix(given: object, name: str) -> Tensor:
+    """Return a finite 2-D floating tensor with at least one row, or say what is wrong."""
+    matrix = as_numbers(given, name)
     if matrix.dim() != 2:
         raise InvalidInput(
             f"{name} must have two axes (rows, columns), got shape {tuple(matrix.shape)}"
         )
     if 0 in matrix.shape:
         raise InvalidInput(f"{name} is empty: shape {tuple(matrix.shape)}")
-    matrix = matrix.detach() if matrix.is_floating_point() else matrix.double()
     finite = torch.isfinite(matrix)
     if not bool(finite.all()):
         row, column = (int(k) for k in (~finite).nonzero()[0])

@@ -14,12 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from subquad import __version__
+from subquad.activations import ShiftedReLU
+from subquad.network import WideNet
 from subquad.runs.folder import REPORT, Run
 from subquad.runs.report import write_report
 from subquad.tables.baselines import leave_one_out_mean, leave_one_out_ridge
 from subquad.tables.prepare import Preparation
 from subquad.tables.table import Numbers, Table
 from subquad.tables.target import Target
+from subquad.training import Iteration, TrainResult, train
 
 MAX_PLOTTED = 1000
 
@@ -78,22 +82,19 @@ class Fitted:
 
     data: Prepared
     settings: FitSettings
-    result: Any
+    result: TrainResult
     metrics: list[dict[str, Any]]
     seconds: float
 
 
 def train_on(
-    data: Prepared, settings: FitSettings, watch: Callable[[Any], bool | None] | None = None
+    data: Prepared, settings: FitSettings, watch: Callable[[Iteration], object] | None = None
 ) -> Fitted:
     """Train a network as ``settings`` say; ``watch`` sees every iteration and may stop it."""
-    from subquad import ShiftedReLU, WideNet
-    from subquad.train import train
-
     begin = time.perf_counter()
     metrics: list[dict[str, Any]] = []
 
-    def note(info: Any) -> bool:
+    def note(info: Iteration) -> bool:
         metrics.append(_record(info, time.perf_counter() - begin))
         return bool(watch(info)) if watch is not None else False
 
@@ -134,13 +135,17 @@ def summarise(fitted: Fitted) -> dict[str, Any]:
     def score(scores: Numbers) -> float:
         return target.score(data.labels, target.decode(scores))
 
+    if target.task == "regression":
+        mean = leave_one_out_mean(data.values)
+    else:  # the commonest class; without the row itself, it would be wrong wherever there are ties
+        mean = np.broadcast_to(data.values.mean(axis=0), data.values.shape)
     plain_features = data.preparation.features(data.table)
     return {
         "task": target.task,
         "train_score": score(_numpy(result.predict(_rows(data)))),
-        "loo_score": None if (loo := _loo(result)) is None else score(loo),
+        "loo_score": score(_numpy(result.loo_predictions())),
         "baselines": {
-            "mean": score(leave_one_out_mean(data.values)),
+            "mean": score(mean),
             "ridge": score(leave_one_out_ridge(plain_features, data.values)),
         },
         "iterations": len(result.residuals) - 1,
@@ -203,28 +208,19 @@ def predictions_record(rows: str, target: Target, labels: Any, predictions: Any)
 
 def left_out(fitted: Fitted) -> dict[str, Any]:
     """Leave-one-out predictions of a fit, for its report."""
-    data, scores, rows = fitted.data, _loo(fitted.result), "left out one at a time"
-    if scores is None:
-        scores, rows = _numpy(fitted.result.predict(_rows(data))), "trained on"
-    return predictions_record(rows, data.target, data.labels, data.target.decode(scores))
+    data = fitted.data
+    predictions = data.target.decode(_numpy(fitted.result.loo_predictions()))
+    return predictions_record("left out one at a time", data.target, data.labels, predictions)
 
 
 def versions() -> dict[str, str]:
     """Versions of what takes part in a run."""
-    import subquad
-
     return {
-        "subquad": subquad.__version__,
+        "subquad": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-
-
-def _loo(result: Any) -> Numbers | None:
-    """Leave-one-out scores of the linearised model, where the result can give them."""
-    left_out = getattr(result, "loo_predictions", None)
-    return None if left_out is None else _numpy(left_out())
 
 
 def _rows(data: Prepared) -> torch.Tensor:
@@ -235,7 +231,7 @@ def _numpy(values: torch.Tensor) -> Numbers:
     return np.asarray(values.double().numpy(), dtype=np.float64)
 
 
-def _record(info: Any, seconds: float) -> dict[str, Any]:
+def _record(info: Iteration, seconds: float) -> dict[str, Any]:
     certificate = info.certificate
     return {
         "kind": "iteration",

@@ -27,6 +27,7 @@ from subquad.tables.fields import field, known_only
 from subquad.tables.prepare import Preparation
 from subquad.tables.table import Numbers, Table
 from subquad.tables.target import Target
+from subquad.training import load_result
 
 FORMAT = "subquad-run"
 VERSION = 1
@@ -134,8 +135,6 @@ class Run:
 
     def scores(self, table: Table) -> Numbers:
         """What the network says for each row, in training units."""
-        from subquad.train import load_result
-
         path = self.folder / MODEL
         if not path.is_file():
             raise InvalidInput(f"{path} is missing: the folder is incomplete; fit again")

@@ -37,8 +37,10 @@ caption { text-align: left; color: var(--soft); padding: .2rem 0; }
 th, td { text-align: right; padding: .2rem .7rem; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+td[style] { background: rgba(var(--shade), var(--share)); }
 .text td, .text th { text-align: left; overflow-wrap: anywhere; }
 summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
+@media (max-width: 32rem) { .chart text { font-size: 17px; } }
 @media print { :root { color-scheme: light; --page: #fff; --ink: #000; --soft: #444;
   --line: #ccc; } body { max-width: none; padding: 0; font-size: 11pt; } nav { display: none; }
   section { break-inside: avoid-page; } }
@@ -68,15 +70,28 @@ def page(title: str, intro: str, sections: Sequence[tuple[str, str]]) -> str:
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, text: bool = False
+    caption: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text: bool = False,
+    shares: Sequence[Sequence[float]] = (),
 ) -> str:
-    """A table with a caption; the first cell of a row is its heading. Cells are escaped."""
-    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    """A table with a caption; the first cell of a row is its heading. Cells are escaped.
+
+    ``shares`` between 0 and 1, one a cell, shade the cells after the heading.
+    """
+
+    def cell(content: str, i: int, j: int) -> str:
+        shade = f' style="--share: {0.5 * shares[i][j]:.3f}"' if shares else ""
+        return f"<td{shade}>{escape(content)}</td>"
+
+    top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "".join(cell(content, i, j) for j, content in enumerate(row[1:]))
         + "</tr>"
-        for row in rows
+        for i, row in enumerate(rows)
     )
     kind = ' class="text"' if text else ""
     label = escape(caption, quote=True)

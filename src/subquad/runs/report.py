@@ -176,7 +176,8 @@ def _predictions(record: Mapping[str, Any]) -> str:
             for name, counts in zip(classes, record["confusion"], strict=True)
         ]
         caption = f"Rows {which}: true class down, predicted class across"
-        return table(caption, ["true", *classes], rows)
+        shares = [[int(c) / max(sum(counts), 1) for c in counts] for counts in record["confusion"]]
+        return table(caption, ["true", *classes], rows, shares=shares)
     x = [float(v) for v in record["targets"]]
     y = [float(v) for v in record["predictions"]]
     chart = scatter_chart(

@@ -44,7 +44,7 @@ class Axis:
         first = math.floor(math.log10(min(values)))
         last = max(math.ceil(math.log10(max(values))), first + 1)
         stride = -(-(last - first) // 6)
-        ticks = tuple(10.0**k for k in range(first, last + 1, stride) if -300 < k < 300)
+        ticks = tuple(10.0**k for k in reversed(range(last, first - 1, -stride)) if -300 < k < 300)
         return cls(10.0 ** max(first, -300), 10.0 ** min(last, 300), ticks, log=True)
 
     @classmethod
@@ -189,5 +189,5 @@ def _frame(marks: str, x: Axis, y: Axis, *, label: str, x_label: str, y_label: s
 def _tick(value: float, axis: Axis) -> str:
     if axis.log:
         power = round(math.log10(value))
-        return f'10<tspan dy="-5" font-size="9">{power}</tspan>'
+        return f'10<tspan dy="-5" font-size=".75em">{power}</tspan>'
     return number(value)

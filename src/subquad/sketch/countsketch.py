@@ -9,7 +9,7 @@ from torch import Tensor
 
 from subquad import kernels
 from subquad.rows import Rows, SparseRows
-from subquad.sketch.hashing import CountHash
+from subquad.sketch.hashing import CountHash, hash_words
 
 
 def count_flops(m: int, nnz: int) -> int:
@@ -43,18 +43,16 @@ class CountSketches:
             index = torch.arange(m, device=device)
             slots = rows.columns if isinstance(rows, SparseRows) else index
         # slots: where in the hash values a stored entry finds its own
-        like = torch.empty(0, dtype=rows.dtype, device=device)
-        self.outs = [like.new_empty(size, s) for _ in hashes]
-        tables = [h.evaluate(index, s, rows.dtype) for h in hashes]
-        targets = [(*table, out) for table, out in zip(tables, self.outs, strict=True)]
+        self.outs = [torch.empty(size, s, dtype=rows.dtype, device=device) for _ in hashes]
+        words = hash_words(hashes, index.contiguous(), s)
         kernel = kernels.pick("sketching", device)
         if isinstance(rows, SparseRows):
-            self._fill = kernel.sparse((rows.start, slots, rows.values), *targets)
+            self._fill = kernel.sparse((rows.start, slots, rows.values), words, *self.outs)
         else:
-            self._fill = kernel.dense(rows, *targets)
+            self._fill = kernel.dense(rows, words, *self.outs)
 
     def block(self, first: int) -> list[Tensor]:
         """CountSketches (B×s) of the rows from ``first`` on; ask for blocks in their order."""
         self._fill(first)
         count = min(self.size, self.n - first)
-        return [out[:count] for out in self.outs]
+        return self.outs if count == self.size else [out[:count] for out in self.outs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,10 +82,18 @@ class CountHash:
         bucket = PolynomialHash.seeded(3, seed, (*stream, 0))
         return cls(bucket, PolynomialHash.seeded(4, seed, (*stream, 1)))
 
-    def evaluate(self, index: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Buckets (int32) and signs of indices that are known to be in range, compiled."""
-        kernel = kernels.pick("sketching", index.device)
-        bucket = self.bucket.coefficients.to(index.device)
-        sign = self.sign.coefficients.to(index.device)
-        found: tuple[Tensor, Tensor] = kernel.buckets_and_signs(index, bucket, sign, size, dtype)
-        return found
+    @property
+    def coefficients(self) -> Tensor:
+        """All seven, the bucket's first."""
+        return torch.cat((self.bucket.coefficients, self.sign.coefficients))
+
+
+def hash_words(hashes: Sequence[CountHash], index: Tensor, size: int) -> Tensor:
+    """One or two hashes of each index (int64, known to be in range), packed into one word.
+
+    Layout and evaluation are the kernels' affair: see ``kernels/sketching_plain.py``.
+    """
+    coefficients = torch.stack([h.coefficients for h in hashes]).to(index.device)
+    kernel = kernels.pick("sketching", index.device)
+    words: Tensor = kernel.hash_words(index, coefficients, size)
+    return words

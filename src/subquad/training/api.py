@@ -10,19 +10,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subquad.cost import Cost
 from subquad.errors import InvalidInput, TrainingFailed, unknown_name
 from subquad.gram import METHODS as SOLVERS
 from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
 from subquad.network import WideNet
-from subquad.network.widenet import as_matrix
-from subquad.train.direction import Direction, GaussNewton, GradientDescent
-from subquad.train.leaveout import leave_one_out
-from subquad.train.loop import Stopping, run
-from subquad.train.maintained import MaintainedState
-from subquad.train.progress import Progress
-from subquad.train.result import Iteration, Predictor, TrainCost, TrainResult
+from subquad.network.widenet import as_matrix, as_numbers
+from subquad.training.direction import Direction, GaussNewton, GradientDescent
+from subquad.training.leaveout import leave_one_out
+from subquad.training.loop import Stopping, run
+from subquad.training.maintained import MaintainedState
+from subquad.training.progress import Progress
+from subquad.training.result import Iteration, Predictor, TrainCost, TrainResult
 
 SKETCH_RESIDUAL = 0.25
 """What a sketched solve must leave at most: the step then still contracts below a third."""
@@ -130,9 +129,7 @@ def train(
         direction = GaussNewton(solver, sketch, sketch_size, accuracy, length, seed)
     else:
         direction = GradientDescent(None if step == "auto" else float(step))
-    stopping = Stopping(
-        tol=tol, max_iter=max_iter, patience=chosen.patience, gain=chosen.gain
-    )
+    stopping = Stopping(tol=tol, max_iter=max_iter, patience=chosen.patience, gain=chosen.gain)
     try:
         found = run(state, target, size, direction, stopping, cost, callback, shown)
     finally:
@@ -158,13 +155,12 @@ def train(
 
 def check_targets(y: object, n: int, outputs: int) -> Tensor:
     """Return y as a finite (n, outputs) float64 tensor that one can learn, or say why not."""
-    given = torch.as_tensor(y)
-    if given.dim() == 1:
-        given = given[:, None]
-    if tuple(given.shape) != (n, outputs):
+    given = as_numbers(y, "y")
+    target = given[:, None] if given.dim() == 1 else given
+    if tuple(target.shape) != (n, outputs):
         want = f"({n},)" if outputs == 1 else f"({n}, {outputs})"
-        raise InvalidInput(f"y must have shape {want}, got {tuple(torch.as_tensor(y).shape)}")
-    target = as_matrix(given, "y").double()
+        raise InvalidInput(f"y must have shape {want}, got {tuple(given.shape)}")
+    target = as_matrix(target, "y").double()
     if n < 2:
         raise InvalidInput("training needs at least 2 rows, got 1: a single row fixes nothing")
     flat = (target == target[0]).all(0).nonzero()[:, 0]
@@ -182,8 +178,9 @@ def conflicting_rows(inputs: Tensor, target: Tensor) -> str:
     if count == inputs.shape[0]:
         return ""
     low, high = (
-        torch.full((count, target.shape[1]), fill, dtype=target.dtype, device=target.device)
-        .scatter_reduce_(0, group[:, None].expand_as(target), target, reduce)
+        torch.full(
+            (count, target.shape[1]), fill, dtype=target.dtype, device=target.device
+        ).scatter_reduce_(0, group[:, None].expand_as(target), target, reduce)
         for fill, reduce in ((math.inf, "amin"), (-math.inf, "amax"))
     )
     spread = (high - low).amax(1)

@@ -29,10 +29,7 @@ class MaintainedState:
     def __init__(self, net: WideNet, inputs: Tensor, layers: str, flush: str | int) -> None:
         self.first = net.depth - 1 if layers == "last" else 0
         self.net = net.with_layers(
-            [
-                layer.fork(flush) if l >= self.first else layer
-                for l, layer in enumerate(net.layers)
-            ]
+            [layer.fork(flush) if l >= self.first else layer for l, layer in enumerate(net.layers)]
         )
         # Inputs of the first trained layer never change: "Store h_{i,L-1} in memory" (line 5).
         below = net.layers[: self.first]

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from subquad.train.result import Iteration
+    from subquad.training.result import Iteration
 
 PATIENCE = 2.0
 """Seconds of silence before anything is shown."""

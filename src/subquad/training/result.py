@@ -72,7 +72,12 @@ class Predictor:
         tensors = {f"net.{k}": v for k, v in self.net.change_state().items()}
         if self.start is not None:
             tensors |= {f"start.{k}": v for k, v in self.start.change_state().items()}
-        return {"net": self.net.config(), "centred": self.start is not None}, tensors
+        config = {
+            "net": self.net.config(),
+            "centred": self.start is not None,
+            "tensors": sorted(tensors),
+        }
+        return config, tensors
 
 
 def load_result(
@@ -83,6 +88,11 @@ def load_result(
     """Return the predictor that :meth:`Predictor.state` described."""
     if not isinstance(config.get("net"), Mapping) or not isinstance(config.get("centred"), bool):
         raise InvalidInput("a saved result must hold 'net' (an object) and 'centred' (true/false)")
+    if config.get("tensors") != sorted(tensors):
+        raise InvalidInput(
+            f"a saved result must come with the tensors {config.get('tensors')}, "
+            f"got {sorted(tensors)}"
+        )
     base = WideNet.from_config(config["net"], device)  # type: ignore[arg-type]
 
     def part(prefix: str) -> WideNet:
@@ -137,7 +147,7 @@ class TrainResult:
         """Return each training row's prediction without it: (n,) or (n, outputs).
 
         In closed form for the network linearised at the trained point, see
-        :mod:`subquad.train.leaveout`.
+        :mod:`subquad.training.leaveout`.
         """
         assert self.leave_out is not None
         found = self.leave_out()

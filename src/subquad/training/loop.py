@@ -16,9 +16,9 @@ from subquad.cost import Cost
 from subquad.gram import Certificate, TensorJacobian
 from subquad.network import WideNet
 from subquad.network.widenet import describe_dead
-from subquad.train.direction import Direction
-from subquad.train.progress import Progress
-from subquad.train.result import Iteration, Status, TrainCost
+from subquad.training.direction import Direction
+from subquad.training.progress import Progress
+from subquad.training.result import Iteration, Status, TrainCost
 
 log = logging.getLogger("subquad")
 
@@ -112,6 +112,12 @@ def run(
         if now < stopping.gain * best:
             best, best_at = now, iteration
         if iteration - best_at >= stopping.patience:
+            if now >= residuals[0]:
+                return end(
+                    "failed",
+                    f"the residual went from {residuals[0]:.1e} to {now:.1e}: widen the network, "
+                    f"or take a smaller step",
+                )
             return end("stalled", _stalled(now, notes, state.net))
         if iteration == stopping.max_iter:
             return end(
