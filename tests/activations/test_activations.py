@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -16,8 +17,8 @@ from subquad import (
     WideNet,
 )
 from subquad.activations import ACTIVATIONS, Activation, build
-from subquad.network.passes import backward
 from subquad.gram import TensorJacobian
+from subquad.network.passes import backward
 from tests.oracles import unit_rows
 
 EVERY = [
@@ -43,7 +44,7 @@ def integral(activation: Activation) -> float:
     total = 0.0
     b = activation.threshold
     edges = (-14.0, 0.0, 14.0) if b is None else (b, 14.0)
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         g = torch.linspace(low, high, 400_001, dtype=torch.float64)
         rho = torch.ones_like(g)
         y = activation.unit(g, rho) ** 2 * torch.exp(-g * g / 2) / math.sqrt(2 * math.pi)

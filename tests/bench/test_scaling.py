@@ -12,7 +12,7 @@ def test_paper_method_is_subquadratic_with_never_and_sparse() -> None:
     assert found["by_flush"]["paper"] > 2.1, "dense flushes cost m² n with ordinary arithmetic"
     assert found["by_flush"]["never"] == found["flop_exponent"]
     assert {p["width"] for p in found["points"]} == {2**k for k in range(10, 15)}
-    widest = [p for p in found["points"] if p["width"] == 2**14 and p["flush"] == "never"][0]
+    widest = next(p for p in found["points"] if p["width"] == 2**14 and p["flush"] == "never")
     assert widest["flops"] < widest["dense_flops"] / 20
     assert found["memory_exponent"] == pytest.approx(2.0, abs=0.05)  # dense weights are stored
 

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -53,7 +54,7 @@ def test_sketch_and_solve_reaches_what_its_size_allows(sketch: str) -> None:
         ]
         middle.append(sorted(residuals)[10])
     assert middle[0] < 0.6
-    for wide, narrow in zip(middle[:-1], middle[1:], strict=True):
+    for wide, narrow in itertools.pairwise(middle):
         assert 1.4 < wide / narrow < 2.9
 
 

@@ -1,3 +1,4 @@
+import itertools
 import math
 import warnings
 
@@ -100,7 +101,7 @@ def test_cost_follows_firing_neurons_and_never_the_width_squared() -> None:
         backward(net.layers, traces, net.output_weights)
     blocks = sum(
         int((a.value.counts * b.value.counts).sum())  # type: ignore[union-attr]
-        for a, b in zip(traces[:-1], traces[1:], strict=True)
+        for a, b in itertools.pairwise(traces)
     )
     assert back.procedures["matmul_transpose"].flops == 2 * blocks
     assert forward.flops + back.flops < n * m * m / 4

@@ -57,7 +57,15 @@ def test_all_layers_equal_dense_gauss_newton(activation: Activation) -> None:
 
 @pytest.mark.parametrize("layers", ["last", "all"])
 def test_several_outputs_equal_dense_gauss_newton(layers: str) -> None:
-    net = WideNet(6, 300 if layers == "last" else 80, 2, outputs=3, weights="dense", seed=4, dtype=torch.float64)
+    net = WideNet(
+        6,
+        300 if layers == "last" else 80,
+        2,
+        outputs=3,
+        weights="dense",
+        seed=4,
+        dtype=torch.float64,
+    )
     agrees(net, 6, layers, method="paper")
 
 

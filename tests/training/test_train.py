@@ -77,9 +77,7 @@ def test_cost_is_counted_per_iteration() -> None:
         c.flops for c in result.cost.iterations
     )
     assert result.cost.bytes > 0
-    assert {"matmul", "activation", "gram", "cholesky"} <= set(
-        result.cost.iterations[0].procedures
-    )
+    assert {"matmul", "activation", "gram", "cholesky"} <= set(result.cost.iterations[0].procedures)
     assert len(result.certificates) == result.iterations
 
 

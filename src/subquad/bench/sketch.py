@@ -35,12 +35,12 @@ def run(
     width: int = 8192,
     samples: int = 512,
     size: int = 4096,
-    repeats: int = 9,
+    repeats: int = 5,
 ) -> dict[str, object]:
     """Measure and return the JSON object of `subquad bench sketch`.
 
     Every row is float64. `seconds`, `countsketch_seconds` and `peer_seconds` are medians of
-    repeats that take turns; the first turn is left out. The peer, where u = v, is the
+    repeats that take turns, each after an untimed run. The peer, where u = v, is the
     `transform` of scikit-learn's PolynomialCountSketch of degree 2 at the same size.
 
     Args:
@@ -133,14 +133,17 @@ def _for_peer(rows: Rows) -> object:
 
 
 def _take_turns(tasks: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each task; one turn of all to warm up, then ``repeats`` that count."""
+    """Seconds of each task, in ``repeats`` turns.
+
+    Within a turn every task runs once untimed: the peer leaves cold caches and sleeping threads.
+    """
     times: dict[str, list[float]] = {name: [] for name in tasks}
-    for turn in range(repeats + 1):
+    for _ in range(repeats):
         for name, task in tasks.items():
+            task()
             start = time.perf_counter()
             task()
-            if turn:
-                times[name].append(time.perf_counter() - start)
+            times[name].append(time.perf_counter() - start)
     return times
 
 

@@ -59,7 +59,9 @@ def smallest_size(
     """
 
     def holds(s: int) -> bool:
-        return failure_rate(kind, U, V, s, epsilon=epsilon, seeds=seeds) <= 1 - rate
+        # 1 - 0.9 is below 0.1 in binary: a share of exactly 0.1 must still pass.
+        failed = failure_rate(kind, U, V, s, epsilon=epsilon, seeds=seeds)
+        return failed <= 1 - rate + 1e-12
 
     low, high = U.shape[0] - 1, U.shape[0]
     while not holds(high):

@@ -1,0 +1,29 @@
+"""Fixtures that several sketch tests share."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+import pytest
+import torch
+
+from subquad import kernels
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def use_plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it to switch to the plain kernels for the rest of the test."""
+
+    def plain(topic: str, device: torch.device) -> ModuleType:
+        return importlib.import_module(f"subquad.kernels.{topic}_plain")
+
+    return lambda: monkeypatch.setattr(kernels, "pick", plain)
+
+
+@pytest.fixture
+def set_threads() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
