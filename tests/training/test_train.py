@@ -20,8 +20,11 @@ def start(width: int = 512, **settings: object) -> tuple[WideNet, torch.Tensor, 
     return net, unit_rows(16, 8), targets(16)
 
 
-@pytest.mark.parametrize("method", ["paper", "gd"])
-@pytest.mark.parametrize("flush", ["never", "sparse", "lazy-columns"])
+@pytest.mark.parametrize(
+    ("method", "flush"),
+    [("exact", "never")]
+    + [(m, f) for m in ("paper", "gd") for f in ("never", "sparse", "lazy-columns")],
+)
 def test_the_given_network_is_left_alone(method: str, flush: str) -> None:
     net, X, y = start()
     before = [layer.dense().clone() for layer in net.layers]
@@ -32,7 +35,7 @@ def test_the_given_network_is_left_alone(method: str, flush: str) -> None:
     U, V = result.net.layers[-1].delta()
     change = result.net.layers[-1].dense() - before[-1]
     assert torch.allclose(U @ V.T, change, atol=1e-9)
-    assert U.shape[1] <= 16 * (1 if method == "paper" else 5)
+    assert U.shape[1] <= 16 * (5 if method == "gd" else 1)
 
 
 def test_prediction_of_the_training_rows_has_the_last_residual() -> None:
@@ -71,7 +74,7 @@ def test_result_is_saved_and_loaded_without_pickle() -> None:
 
 def test_cost_is_counted_per_iteration() -> None:
     net, X, y = start()
-    result = train(net, X, y)
+    result = train(net, X, y, method="paper")
     assert len(result.cost.iterations) == result.iterations
     assert result.cost.flops == result.cost.init.flops + sum(
         c.flops for c in result.cost.iterations
@@ -111,7 +114,8 @@ def test_thresholded_form_does_not_contract_at_small_width() -> None:
     worst = []
     for kind in (ThresholdedLinear, ShiftedReLU):
         net = WideNet(16, 2048, 3, activation=kind(1.0), weights="dense", dtype=torch.float64)
-        found = train(net, unit_rows(64, 16), targets(64), max_iter=6, tol=1e-9).residuals
+        X, y = unit_rows(64, 16), targets(64)
+        found = train(net, X, y, method="paper", max_iter=6, tol=1e-9).residuals
         worst.append(max(b / a for a, b in itertools.pairwise(found)))
     assert worst[0] > 1 / 3 > worst[1]
 
@@ -132,9 +136,10 @@ def test_conflicting_rows_are_named() -> None:
 def test_dead_samples_end_training_with_their_index() -> None:
     net, X, y = start()
     X[5] = 0
-    result = train(net, X, y)
-    assert result.status == "failed"
-    assert "sample 5 fires no neuron in layer 1" in result.remedy
+    for method in ("exact", "paper", "gd"):
+        result = train(net, X, y, method=method)
+        assert result.status == "failed"
+        assert "sample 5 fires no neuron in layer 1" in result.remedy
     assert "lower the shift" in result.remedy
     high = WideNet(8, 64, 3, activation=ShiftedReLU(2.5, relative=False), weights="dense")
     result = train(high, unit_rows(16, 8), y)
@@ -146,7 +151,7 @@ def test_leave_one_out_equals_solving_without_each_row() -> None:
     factor = sparse_matrix((9, 30), 1.0, 0)
     gram, start_at = factor @ factor.T, targets(3, 1, 3)
     y = targets(3, 2, 3)
-    found = leave_one_out(gram, y, start_at)
+    found = leave_one_out(gram, 0.0, y, start_at)
     for i in range(3):
         kept = [r for r in range(9) if r // 3 != i]
         out = [3 * i, 3 * i + 1, 3 * i + 2]
@@ -177,7 +182,9 @@ def test_same_seed_same_result_for_one_and_two_threads() -> None:
     try:
         for count in (1, 2):
             torch.set_num_threads(count)
-            found.append(train(net, X, y, solver="preconditioned", seed=3).predict(X))
+            found.append(
+                train(net, X, y, method="paper", solver="preconditioned", seed=3).predict(X)
+            )
     finally:
         torch.set_num_threads(threads)
     assert torch.allclose(*found, atol=1e-9)
@@ -225,10 +232,13 @@ def test_bad_input_gets_one_line() -> None:
         ({"tol": math.nan}, "tol must be"),
         ({"max_iter": -1}, "max_iter must be"),
         ({"max_iter": 1.5}, "max_iter must be"),
-        ({"ridge": 0.1}, "without ridge"),
+        ({"ridge": 0.1, "method": "paper"}, "ridge needs method='exact'"),
+        ({"ridge": -0.1}, "ridge must be"),
         ({"step": "long"}, "step must be 'auto' or"),
         ({"step": 0.0}, "step must be 'auto' or"),
-        ({"sketch_size": 0, "solver": "preconditioned"}, "size must be"),
+        ({"sketch_size": 0, "solver": "preconditioned", "method": "paper"}, "size must be"),
+        ({"solver": "preconditioned"}, "solves exactly"),
+        ({"flush": "sparse"}, "keeps no weights to flush"),
     ]
     for changes, message in cases:
         arguments = {"net": net, "X": X, "y": y, **changes}

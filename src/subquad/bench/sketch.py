@@ -27,6 +27,8 @@ from subquad.sketch.embedding import (
 SPARSE = 0.02
 CHECKED_ROWS = 64
 EPSILON, RATE = 0.5, 0.9
+SHORTEST = 0.02
+"""Seconds that a timed turn of a task should take at least."""
 
 
 def run(
@@ -135,16 +137,22 @@ def _for_peer(rows: Rows) -> object:
 def _take_turns(tasks: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     """Seconds of each task, in ``repeats`` turns.
 
-    Within a turn every task runs once untimed: the peer leaves cold caches and sleeping threads.
+    Within a turn every task runs once untimed, because the peer leaves cold caches and sleeping
+    threads, and then as often as fits into SHORTEST: one run of a third of a millisecond is
+    mostly noise, the median of many is not.
     """
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
-            task()
-            start = time.perf_counter()
-            task()
-            times[name].append(time.perf_counter() - start)
+            runs = max(1, int(SHORTEST / _seconds(task)))
+            times[name].append(statistics.median(_seconds(task) for _ in range(runs)))
     return times
+
+
+def _seconds(task: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    task()
+    return time.perf_counter() - start
 
 
 def _smallest(seeds: range, m: int, seed: int) -> dict[str, object]:

@@ -7,6 +7,8 @@ distortion eps on the row space the preconditioned matrix has condition
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -39,10 +41,30 @@ def solve_preconditioned(
     def product(q: Tensor) -> Tensor:
         return jacobian.gram_matvec(q) + shift * q
 
+    x, residual, iterations = conjugate_gradients(product, factor.solve, rhs, tol, max_iterations)
+    return x, Certificate(
+        residual,
+        "exact",
+        factor.condition,
+        factor.rank,
+        f"preconditioned ({kind})",
+        iterations=iterations,
+        size=size,
+    )
+
+
+def conjugate_gradients(
+    product: Callable[[Tensor], Tensor],
+    precondition: Callable[[Tensor], Tensor],
+    rhs: Tensor,
+    tol: float,
+    max_iterations: int = 200,
+) -> tuple[Tensor, float, int]:
+    """Solve with a positive operator: the solution, its true relative residual, iterations."""
     x = torch.zeros_like(rhs)
     r = rhs.clone()
     scale = max(float(rhs.norm()), 1e-300)
-    z = factor.solve(r)
+    z = precondition(r)
     p, rz = z.clone(), float(r @ z)
     iterations = 0
     while iterations < max_iterations and float(r.norm()) > tol * scale and rz > 0:
@@ -55,17 +77,9 @@ def solve_preconditioned(
         iterations += 1
         if iterations % 10 == 0:  # the recursive residual drifts from the true one
             r = rhs - product(x)
-        z = factor.solve(r)
+        z = precondition(r)
         rz, old = float(r @ z), rz
         p = z + (rz / old) * p
     record("conjugate_gradients", flops=10 * iterations * rhs.numel())
     residual = float((rhs - product(x)).norm()) / scale
-    return x, Certificate(
-        residual,
-        "exact",
-        factor.condition,
-        factor.rank,
-        f"preconditioned ({kind})",
-        iterations=iterations,
-        size=size,
-    )
+    return x, residual, iterations

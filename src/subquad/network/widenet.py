@@ -15,7 +15,8 @@ from subquad.errors import DeadSampleWarning, InvalidInput, unknown_name
 from subquad.lowrank import LowRankMaintenance
 from subquad.network.passes import LayerTrace, forward, readout
 from subquad.rows import Rows
-from subquad.weights import KINDS, DenseWeight, FrozenWeight
+from subquad.weights import FrozenWeight
+from subquad.weights import build as build_weight
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 CHUNK_BYTES = 1 << 28  # pre-activations of one chunk of rows
@@ -31,7 +32,8 @@ class WideNet:
         outputs: columns of A, entries ±1.
         activation: any of :mod:`subquad.activations`; the default is the shifted ReLU at
             b = 1 with a relative threshold.
-        weights: a kind of frozen weights by name, or a list of L matrices or operators.
+        weights: "hadamard", "dense", "gaussian" (generated), "circulant" or "sparse", or a list
+            of L matrices or operators.
         seed: decides weights and readout.
         dtype: float32 or float64.
         device: a torch device.
@@ -49,7 +51,7 @@ class WideNet:
         *,
         outputs: int = 1,
         activation: Activation | None = None,
-        weights: str | Sequence[Tensor | FrozenWeight] = "dense",
+        weights: str | Sequence[Tensor | FrozenWeight] = "hadamard",
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
@@ -178,10 +180,8 @@ class WideNet:
     ) -> Iterator[Tensor | FrozenWeight]:
         shapes = list(zip(self.widths, (self.features, *self.widths[:-1]), strict=True))
         if isinstance(weights, str):
-            if weights not in KINDS:
-                raise unknown_name("kind of weights", weights, KINDS)
             for (m_out, m_in), seed in zip(shapes, seeds, strict=True):
-                yield DenseWeight.gaussian(m_out, m_in, seed, self.dtype, self.device)
+                yield build_weight(weights, m_out, m_in, seed, self.dtype, self.device)
             return
         if len(weights) != self.depth:
             raise InvalidInput(f"weights must list {self.depth} matrices, got {len(weights)}")

@@ -16,15 +16,19 @@ from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
 from subquad.network import WideNet
 from subquad.network.widenet import as_matrix, as_numbers
-from subquad.training.direction import Direction, GaussNewton, GradientDescent
-from subquad.training.leaveout import leave_one_out
-from subquad.training.loop import Stopping, run
+from subquad.training.direction import Direction, GaussNewton, GradientDescent, SampleSpaceNewton
+from subquad.training.leaveout import full_gram, leave_one_out
+from subquad.training.loop import State, Stopping, run
 from subquad.training.maintained import MaintainedState
 from subquad.training.progress import Progress
 from subquad.training.result import Iteration, Predictor, TrainCost, TrainResult
+from subquad.training.samplespace import SampleSpaceState
 
 SKETCH_RESIDUAL = 0.25
 """What a sketched solve must leave at most: the step then still contracts below a third."""
+RIDGE_FALL = 1e-3
+"""With ridge: the share of the objective that an iteration must win to be worth another. Neurons
+that flip to and fro near the optimum make the last digits slow, and they change nothing."""
 SOLVE_RESIDUAL = 1e-12
 """What conjugate gradients go down to, so that every solver takes the same path."""
 
@@ -36,13 +40,15 @@ class Method:
     layers: str
     center: bool
     second_order: bool
+    search: bool
     patience: int
     gain: float
 
 
 METHODS: dict[str, Method] = {
-    "paper": Method(layers="last", center=False, second_order=True, patience=6, gain=0.99),
-    "gd": Method(layers="all", center=True, second_order=False, patience=50, gain=0.9999),
+    "exact": Method("last", center=True, second_order=True, search=True, patience=6, gain=0.99),
+    "paper": Method("last", center=False, second_order=True, search=False, patience=6, gain=0.99),
+    "gd": Method("all", center=True, second_order=False, search=False, patience=50, gain=0.9999),
 }
 
 
@@ -51,7 +57,7 @@ def train(
     X: object,
     y: object,
     *,
-    method: str = "paper",
+    method: str = "exact",
     layers: str | None = None,
     solver: str = "auto",
     sketch: str = "srht",
@@ -73,17 +79,20 @@ def train(
         net: the network to start from; it is left as it was.
         X: n×features. Inputs are taken as given; unit length suits the theory.
         y: n targets, or n×outputs.
-        method: "paper" (Algorithm 5: Gauss-Newton on the last layer through the maintenance
-            structure) or "gd" (gradient descent on all layers through the same).
+        method: "exact" (Gauss-Newton in sample space), "paper" (Algorithm 5: Gauss-Newton on
+            the last layer through the maintenance structure) or "gd" (gradient descent on all
+            layers through the same).
         layers: "last" or "all"; by default the last, and all for "gd".
         solver: of the Gram regression: "auto", "exact", "sketch" or "preconditioned".
         sketch: "srht" or "tensorsketch".
         sketch_size: rows of the sketch; by default 4 n to precondition, 32 n to solve.
         flush: "never", "sparse", "paper", "lazy-columns", or a rank.
+        ridge: in units of G/m; "exact" with layers="last" only.
         center: train and predict f - f_0, with f_0 the starting output; by default for every
             method but "paper".
         step: "auto" is 1 for Gauss-Newton and `1 / lambda_max(G)` for gradient descent.
-        tol: relative residual `‖f - y‖ / ‖y‖` to reach.
+        tol: relative residual `‖f - y‖ / ‖y‖` to reach. With ridge the residual has no business
+            at 0: converged is what lowers the objective by less than a thousandth.
         max_iter: iterations at most.
         seed: of the sketches.
         callback: called with an :class:`Iteration` after each; a true answer stops.
@@ -96,7 +105,7 @@ def train(
     >>> import subquad
     >>> X = torch.nn.functional.normalize(torch.randn(8, 4, generator=torch.manual_seed(0)))
     >>> net = WideNet(4, width=512, depth=2, weights="dense")
-    >>> train(net, X, X[:, 0], method="paper").status
+    >>> train(net, X, X[:, 0]).status
     'converged'
     """
     if method not in METHODS:
@@ -105,7 +114,7 @@ def train(
     layers = chosen.layers if layers is None else layers
     if layers not in ("last", "all"):
         raise unknown_name("layers", layers, ("last", "all"))
-    _check_settings(solver, sketch, tol, max_iter, ridge, step, method)
+    _check_settings(solver, sketch, tol, max_iter, ridge, step)
     policy_named(flush)
     if not isinstance(net, WideNet):
         raise InvalidInput(f"net must be a WideNet, got {type(net).__name__}")
@@ -113,25 +122,53 @@ def train(
     target = check_targets(y, inputs.shape[0], net.outputs).to(net.device)
     center = chosen.center if center is None else center
 
+    in_samples = method == "exact" and layers == "last"
+    if in_samples and (solver not in ("auto", "exact") or flush != "never" or sketch_size):
+        raise InvalidInput(
+            "method='exact' with layers='last' keeps no weights to flush and solves exactly: "
+            "leave flush, solver and sketch_size at their defaults, or take method='paper'"
+        )
+    if ridge and not in_samples:
+        raise InvalidInput(
+            f"ridge needs method='exact' with layers='last', got method={method!r}, "
+            f"layers={layers!r}: leave ridge at 0, or change the method"
+        )
+
     started = time.perf_counter()
     cost = TrainCost()
     shown = Progress(progress, max_iter, tol)
+    state: State
     with cost.init:
-        state = MaintainedState(net, inputs, layers, flush)
+        if in_samples:
+            state = SampleSpaceState(net, inputs, ridge)
+        else:
+            state = MaintainedState(net, inputs, layers, flush)
     size = float(target.norm())
     wanted, initial = target, state.outputs * 0 if center else state.outputs
     if center:
         target = target + state.outputs
     direction: Direction
-    if chosen.second_order:
+    shift = ridge * net.widths[-1]
+    if in_samples:
+        direction = SampleSpaceNewton(shift, SOLVE_RESIDUAL)
+    elif chosen.second_order:
         accuracy = SKETCH_RESIDUAL if solver == "sketch" else SOLVE_RESIDUAL
-        length = 1.0 if step == "auto" else float(step)
-        direction = GaussNewton(solver, sketch, sketch_size, accuracy, length, seed)
+        direction = GaussNewton(solver, sketch, sketch_size, accuracy, seed)
     else:
         direction = GradientDescent(None if step == "auto" else float(step))
-    stopping = Stopping(tol=tol, max_iter=max_iter, patience=chosen.patience, gain=chosen.gain)
+    # A gradient's length is in its row weights; Gauss-Newton's natural step is 1.
+    length = float(step) if chosen.second_order and step != "auto" else 1.0
+    stopping = Stopping(
+        tol=tol,
+        max_iter=max_iter,
+        patience=chosen.patience,
+        gain=chosen.gain,
+        fall=max(tol, RIDGE_FALL) if ridge else 0.0,
+    )
     try:
-        found = run(state, target, size, direction, stopping, cost, callback, shown)
+        found = run(
+            state, target, size, direction, stopping, cost, callback, shown, length, chosen.search
+        )
     finally:
         shown.close()
     remedy = found.remedy
@@ -146,7 +183,7 @@ def train(
         cost,
         time.perf_counter() - started,
         found.notes,
-        lambda: leave_one_out(state.jacobian().gram(), wanted, initial),
+        lambda: leave_one_out(full_gram(state.jacobian()), shift, wanted, initial),
     )
     if throw and result.status not in ("converged", "stopped"):
         raise TrainingFailed(f"training {result.status}: {result.remedy}")
@@ -201,7 +238,6 @@ def _check_settings(
     max_iter: int,
     ridge: float,
     step: float | str,
-    method: str,
 ) -> None:
     if solver not in SOLVERS:
         raise unknown_name("solver", solver, SOLVERS)
@@ -211,10 +247,8 @@ def _check_settings(
         raise InvalidInput(f"tol must be a finite number >= 0, got {tol!r}")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 0:
         raise InvalidInput(f"max_iter must be an integer >= 0, got {max_iter!r}")
-    if ridge != 0.0:
-        raise InvalidInput(
-            f"method={method!r} trains without ridge, got ridge={ridge!r}: leave it at 0"
-        )
+    if not (isinstance(ridge, int | float) and math.isfinite(ridge) and ridge >= 0):
+        raise InvalidInput(f"ridge must be a finite number >= 0, got {ridge!r}")
     good = step == "auto" or (
         isinstance(step, int | float) and not isinstance(step, bool) and 0 < step < math.inf
     )

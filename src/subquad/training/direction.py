@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from subquad.cost import record
 from subquad.gram import Certificate, TensorJacobian, solve_gram
+from subquad.gram.exact import factorise, solve_exact
+from subquad.gram.preconditioned import conjugate_gradients
+from subquad.training.samplespace import SampleSpaceJacobian
 
 
 class Direction(Protocol):
     """Turns residuals into update weights."""
 
     def __call__(
-        self, jacobian: TensorJacobian, residual: Tensor, iteration: int, worse: bool
+        self, jacobian: Any, residual: Tensor, iteration: int, worse: bool
     ) -> tuple[Tensor, Certificate | None]:
         """Return q and, where a system was solved, its certificate."""
         ...
@@ -24,20 +27,19 @@ class Direction(Protocol):
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """`q = step G^{-1} (f - y)`: Algorithm 5, line 16, by any solver of :func:`solve_gram`."""
+    """`q = G^{-1} (f - y)`: Algorithm 5, line 16, by any solver of :func:`solve_gram`."""
 
     solver: str
     sketch: str
     size: int | None
     tol: float
-    step: float
     seed: int
 
     def __call__(
         self, jacobian: TensorJacobian, residual: Tensor, iteration: int, worse: bool
     ) -> tuple[Tensor, Certificate | None]:
         """Solve the Gram regression; every iteration draws its own sketch."""
-        q, certificate = solve_gram(
+        return solve_gram(
             jacobian,
             residual,
             method=self.solver,
@@ -46,7 +48,44 @@ class GaussNewton:
             tol=self.tol,
             seed=self.seed + iteration,
         )
-        return q * self.step, certificate
+
+
+@dataclass(frozen=True)
+class SampleSpaceNewton:
+    """`q = (G + ridge m I)^{-1} (f - y - J D)`, exactly.
+
+    One output: Cholesky. Several: the whole Gram matrix has C equal diagonal blocks and small
+    ones off the diagonal, so the block's Cholesky factor preconditions conjugate gradients.
+    """
+
+    shift: float
+    tol: float
+
+    def __call__(
+        self, jacobian: SampleSpaceJacobian, residual: Tensor, iteration: int, worse: bool
+    ) -> tuple[Tensor, Certificate | None]:
+        """Solve for the weights of the rows."""
+        rhs = residual - jacobian.change
+        n, outputs = jacobian.gram.shape[0], jacobian.outputs
+        eye = torch.eye(n, dtype=torch.float64, device=rhs.device)
+        block = jacobian.gram + self.shift * eye if self.shift else jacobian.gram
+        if outputs == 1:
+            return solve_exact(block, rhs)
+        factor = factorise(block)
+        x, residual_left, iterations = conjugate_gradients(
+            lambda q: jacobian.product(q) + self.shift * q,
+            lambda r: factor.solve(r.reshape(n, outputs)).reshape(-1),
+            rhs,
+            self.tol,
+        )
+        return x, Certificate(
+            residual_left,
+            "exact",
+            factor.condition,
+            factor.rank * outputs,
+            f"conjugate gradients ({factor.path} of a block)",
+            iterations=iterations,
+        )
 
 
 class GradientDescent:

@@ -7,13 +7,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from subquad.cost import Cost
-from subquad.gram import Certificate, TensorJacobian
+from subquad.gram import Certificate
 from subquad.network import WideNet
 from subquad.network.widenet import describe_dead
 from subquad.training.direction import Direction
@@ -22,12 +22,24 @@ from subquad.training.result import Iteration, Status, TrainCost
 
 log = logging.getLogger("subquad")
 
+SHORTEST = 1e-3
+"""Step below which a line search gives up: the model is no use there, or rounding decides."""
+
 
 class State(Protocol):
     """What the loop needs of a network in training."""
 
-    net: WideNet
     outputs: Tensor
+
+    @property
+    def net(self) -> WideNet:
+        """The network as it stands."""
+        ...
+
+    @property
+    def penalty(self) -> float:
+        """What ridge adds to the squared error; 0 without it."""
+        ...
 
     @property
     def firing(self) -> list[float]:
@@ -38,12 +50,16 @@ class State(Protocol):
         """(layer, sample) for samples that fire no neuron there."""
         ...
 
-    def jacobian(self) -> TensorJacobian:
-        """The Jacobian of the outputs, row i C + c."""
+    def jacobian(self) -> Any:
+        """The Jacobian of the outputs, row i C + c, in the form that the direction takes."""
         ...
 
-    def step(self, jacobian: TensorJacobian, q: Tensor) -> None:
-        """Move the weights by `-J^T q`."""
+    def aim(self, jacobian: Any, q: Tensor) -> None:
+        """Take the direction of the row weights q."""
+        ...
+
+    def move_to(self, eta: float) -> None:
+        """Stand at ``eta`` along it, and bring the outputs up to date."""
         ...
 
 
@@ -54,13 +70,15 @@ class Stopping:
     Attributes:
         tol: relative residual that counts as converged.
         max_iter: iterations at most.
-        patience: iterations without the residual falling below ``gain`` times its best.
+        patience: iterations without the objective falling below ``gain`` times its best.
+        fall: with ridge, the relative fall of the objective at which it counts as converged.
     """
 
     tol: float
     max_iter: int
     patience: int
     gain: float
+    fall: float = 0.0
 
 
 @dataclass
@@ -83,10 +101,14 @@ def run(
     cost: TrainCost,
     callback: Callable[[Iteration], object] | None,
     progress: Progress,
+    length: float = 1.0,
+    search: bool = False,
 ) -> Outcome:
     """Drive the state's outputs (n×C) to the target until converged, stuck or stopped.
 
-    Residuals are stated relative to ``size``.
+    Residuals are stated relative to ``size``. A step goes ``length`` of the direction's way; with
+    ``search`` a step that does not lessen the
+    squared error plus penalty is halved until it does.
     """
     error = state.outputs - target
     residuals = [float(error.norm()) / size]
@@ -96,10 +118,11 @@ def run(
     def end(status: Status, remedy: str = "") -> Outcome:
         return Outcome(status, remedy, residuals, certificates, notes)
 
-    best, best_at = residuals[0], 0
+    goal = error.square().sum().item() + state.penalty
+    best, best_at, fell = goal, 0, math.inf
     for iteration in range(stopping.max_iter + 1):
         now = residuals[-1]
-        if now <= stopping.tol:
+        if now <= stopping.tol or fell < stopping.fall:
             return end("converged")
         dead = state.dead()
         if dead:
@@ -109,8 +132,8 @@ def run(
                 "failed",
                 f"the residual grew to {now:.1e}: take a smaller step, or a wider network",
             )
-        if now < stopping.gain * best:
-            best, best_at = now, iteration
+        if goal < stopping.gain**2 * best:
+            best, best_at = goal, iteration
         if iteration - best_at >= stopping.patience:
             if now >= residuals[0]:
                 return end(
@@ -132,8 +155,16 @@ def run(
             q, certificate = direction(jacobian, error.reshape(-1), iteration, worse)
             if not bool(torch.isfinite(q).all()):
                 return end("failed", "the Gram regression gave NaN: add ridge or drop bad rows")
-            state.step(jacobian, q)
-            error = state.outputs - target
+            state.aim(jacobian, q)
+            eta = length
+            while True:
+                state.move_to(eta)
+                error = state.outputs - target
+                reached = error.square().sum().item() + state.penalty
+                if not search or reached <= goal or eta < SHORTEST:
+                    break
+                eta /= 2
+            fell, goal = 1 - reached / max(goal, 1e-300), reached
         cost.iterations.append(spent)
         residuals.append(float(error.norm()) / size)
         if certificate is not None:

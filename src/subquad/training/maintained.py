@@ -44,6 +44,11 @@ class MaintainedState:
         return [*self.below, *self.above]
 
     @property
+    def penalty(self) -> float:
+        """There is no ridge here."""
+        return 0.0
+
+    @property
     def firing(self) -> list[float]:
         """Share of firing neurons in each layer."""
         return [trace.firing for trace in self.traces]
@@ -72,13 +77,19 @@ class MaintainedState:
             ]
         )
 
-    def step(self, jacobian: TensorJacobian, q: Tensor) -> None:
-        """`W_l <- W_l - sum_i q_i u_i v_i^T` in every trained layer, then forward (line 17).
+    def aim(self, jacobian: TensorJacobian, q: Tensor) -> None:
+        """Take `-J^T q` as the direction."""
+        self.direction, self.eta = (jacobian, q), 0.0
+
+    def move_to(self, eta: float) -> None:
+        """`W_l <- W_l - eta sum_i q_i u_i v_i^T` in every trained layer, then forward (line 17).
 
         The paper's listing has a plus there, which is a slip.
         """
+        jacobian, q = self.direction
+        step, self.eta = eta - self.eta, eta
         for layer, (u, v) in zip(self.net.layers[self.first :], jacobian.terms, strict=True):
-            layer.update_rows(scale_rows(u, -q), v)
+            layer.update_rows(scale_rows(u, -step * q), v)
         self.refresh()
 
 

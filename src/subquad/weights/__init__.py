@@ -1,8 +1,36 @@
 """Frozen weights: operators that are only ever multiplied."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from subquad.errors import unknown_name
 from subquad.weights.base import FrozenWeight
 from subquad.weights.dense import DenseWeight
+from subquad.weights.hadamard import HadamardWeight
 
-KINDS: tuple[str, ...] = ("dense",)
+_MAKERS: dict[str, Callable[[int, int, int, torch.dtype, torch.device], FrozenWeight]] = {
+    "dense": DenseWeight.gaussian,
+    "hadamard": HadamardWeight,
+}
 
-__all__ = ["KINDS", "DenseWeight", "FrozenWeight"]
+KINDS: tuple[str, ...] = tuple(_MAKERS)
+"""Names of what :func:`build` makes."""
+
+
+def build(
+    kind: str, m_out: int, m_in: int, seed: int, dtype: torch.dtype, device: torch.device
+) -> FrozenWeight:
+    """Make a weight of a kind, its entries of mean 0 and variance 2/m_out decided by ``seed``.
+
+    >>> build("hadamard", 6, 4, 0, torch.float32, torch.device("cpu")).shape
+    (6, 4)
+    """
+    if kind not in _MAKERS:
+        raise unknown_name("kind of weights", kind, KINDS)
+    return _MAKERS[kind](m_out, m_in, seed, dtype, device)
+
+
+__all__ = ["KINDS", "DenseWeight", "FrozenWeight", "HadamardWeight", "build"]

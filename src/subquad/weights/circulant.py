@@ -1,0 +1,78 @@
+"""Circulant weights: a Gaussian circulant matrix times a signed Hadamard matrix, by FFT."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from subquad.kernels import pick
+from subquad.weights.structured import StructuredWeight
+
+
+class CirculantWeight(StructuredWeight):
+    """W = sqrt(2/m_out) C D2 H D1, cut to m_out×m_in (`math.md` 5).
+
+    C is circulant of size M with M independent normals g, `C_rc = g[(r - c) mod M]`, H the
+    orthonormal Hadamard matrix, the D diagonals of random signs; M is the next power of two, so
+    other widths are padded at the input and cut at the output. Every row by itself is exactly
+    i.i.d. N(0, 2/m_out); rows are uncorrelated, but all shifts of one vector. H D1 spreads an
+    input over all of g, D2 breaks the pattern of H's rows: without both, neighbouring neurons
+    would see almost the same. Keeps the spectrum of g and 2M signs.
+
+    Args:
+        m_out: rows of W.
+        m_in: columns of W.
+        seed: of normals and signs.
+        dtype: float32 or float64; the FFT runs in it.
+        device: a torch device.
+
+    >>> weight = CirculantWeight(4, 3, 0, torch.float64, torch.device("cpu"))
+    >>> Y = torch.eye(3, dtype=torch.float64)
+    >>> torch.allclose(weight.matmul(Y), weight.dense().T)
+    True
+    """
+
+    kind = "circulant"
+
+    def __init__(
+        self, m_out: int, m_in: int, seed: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__(m_out, m_in, dtype, device)
+        M = self.length
+        generator = torch.Generator().manual_seed(seed)
+        g = torch.randn(M, generator=generator, dtype=torch.float64)
+        bits = torch.randint(0, 2, (2, M), generator=generator, dtype=torch.int8)
+        self._signs = (2 * bits - 1).to(device, dtype)
+        # The scale and H's 1/sqrt(M) ride on the spectrum, so they cost nothing.
+        spectrum = torch.fft.rfft(g * math.sqrt(2 / (m_out * M)))
+        complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
+        self._spectrum = spectrum.to(device, complex_dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of spectrum and signs."""
+        return self._spectrum.nbytes + self._signs.nbytes
+
+    def _apply(self, block: Tensor, work: Tensor, out: Tensor) -> None:
+        m_out, m_in = self.shape
+        self._hadamard(block, self._signs[0, :m_in], work)
+        work.mul_(self._signs[1])
+        waves = torch.fft.rfft(work).mul_(self._spectrum)
+        out.copy_(torch.fft.irfft(waves, n=self.length)[:, :m_out])
+
+    def _apply_transpose(self, block: Tensor, work: Tensor, out: Tensor) -> None:
+        m_in = self.shape[1]
+        waves = torch.fft.rfft(block, n=self.length).mul_(self._spectrum.conj())
+        full = torch.fft.irfft(waves, n=self.length)
+        self._hadamard(full, self._signs[1], work)
+        torch.mul(work[:, :m_in], self._signs[0, :m_in], out=out)
+
+    def _hadamard(self, source: Tensor, signs: Tensor, out: Tensor) -> None:
+        pick("fwht", self.device).transform(source[:, :, None], signs, out[:, :, None])
+
+    def _row_flops(self) -> int:
+        M = self.length
+        log = M.bit_length() - 1
+        return M * log + 2 * M + 2 * (5 * M * log // 2) + 3 * M  # real FFTs: 2.5 M log2 M each
