@@ -114,6 +114,7 @@ def test_same_seed_same_result_with_one_thread(
 ) -> None:
     U, V = random(64, 200, share=0.5), random(64, 120, seed=1)
     A = SparseRows.from_dense(U)
+    set_threads(2)
     first = [kind(200, 120, 256, seed=5).sketch(rows, V) for rows in (U, A)]
     set_threads(1)
     second = [kind(200, 120, 256, seed=5).sketch(rows, V) for rows in (U, A)]

@@ -87,6 +87,7 @@ def test_leaves_its_input_alone_and_takes_views() -> None:
 
 
 def test_same_result_with_one_thread(set_threads: Callable[[int], None]) -> None:
+    set_threads(2)
     x = random(5, 1 << 16)
     first = fwht(x), fwht(x, 0)
     set_threads(1)

@@ -91,19 +91,20 @@ def test_ridge_equals_the_dense_iteration(outputs: int) -> None:
     weight = list(module.weights)[1]  # type: ignore[arg-type]
     frozen, lam = weight.detach().clone(), ridge * 4000
     best = float("inf")
-    for number, found in enumerate(result.residuals):
+    compared = 0
+    for found in result.residuals:
         error = (module(X).detach() - start - y).reshape(-1)
         objective = float(error.square().sum() + lam * (weight.detach() - frozen).square().sum())
         if objective > best:
             break  # here the line search leaves the dense path
-        best = objective
+        best, compared = objective, compared + 1
         assert abs(found - float(error.norm() / y.norm())) <= 1e-10
         J = autograd_jacobian(module, X, [1])
         D = (weight.detach() - frozen).reshape(-1)
         G = J @ J.T + lam * torch.eye(J.shape[0])
         q = torch.linalg.solve(G, error - J @ D)
         weight.data = frozen - (J.T @ q).reshape(weight.shape)
-    assert number >= 2
+    assert compared >= 2
     assert 0.01 < result.residuals[-1] < 0.9
     U, V = result.net.layers[-1].delta()
     last = float((result.predict(X) - y).square().sum() + lam * (U @ V.T).square().sum())

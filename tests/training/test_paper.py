@@ -1,4 +1,4 @@
-"""Algorithm 5 of the paper against explicit dense Gauss-Newton, and its contraction."""
+"""Algorithm 2 of the paper against explicit dense Gauss-Newton, and its contraction."""
 
 import itertools
 

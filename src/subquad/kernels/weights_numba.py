@@ -194,6 +194,29 @@ def _gaussian_transpose_at(
                 out[position[q]] = _dot(start[i], start[i + 1], columns, values, column)
 
 
+@numba.njit(parallel=True, cache=True)
+def _sparse_matmul(table_start, places, weights, start, columns, values, out):
+    for i in numba.prange(start.size - 1):
+        total = out[i]
+        for p in range(start[i], start[i + 1]):
+            c, v = columns[p], values[p]
+            for q in range(table_start[c], table_start[c + 1]):
+                total[places[q]] += v * weights[q]
+
+
+@numba.njit(parallel=True, cache=True)
+def _sparse_transpose(
+    table_start, places, weights, m_out, start, columns, values, kept_start, kept, out
+):
+    for i in numba.prange(start.size - 1):
+        dense = np.zeros(m_out, out.dtype)
+        for p in range(start[i], start[i + 1]):
+            dense[columns[p]] = values[p]
+        for k in range(kept_start[i], kept_start[i + 1]):
+            c = kept[k]
+            out[k] = _dot(table_start[c], table_start[c + 1], places, weights, dense)
+
+
 def gaussian_columns(
     index: Tensor, m_out: int, key: tuple[int, int], scale: float, dtype: torch.dtype
 ) -> Tensor:
@@ -287,3 +310,36 @@ def _tile(n: int, m_out: int, item: int) -> int:
 def _batch(nnz: int, entries: int) -> int:
     """So many columns that a sample uses some eight of them."""
     return min(BATCHES[1], max(BATCHES[0], 8 * entries // max(nnz, 1)))
+
+
+def sparse_matmul(table: SparseRows, rows: SparseRows) -> Tensor:
+    """Return `rows W^T` (n×m_out)."""
+    out = rows.values.new_zeros(rows.shape[0], table.width)
+    _sparse_matmul(*_arrays(table), *_arrays(rows), out.numpy())
+    return out
+
+
+def sparse_transpose(table: SparseRows, rows: SparseRows) -> Tensor:
+    """Return `rows W` (n×m_in) for rows over m_out."""
+    n, m_in = rows.shape[0], table.shape[0]
+    start, every = torch.arange(n + 1) * m_in, torch.arange(m_in).repeat(n)
+    pattern = SparseRows(start, every, rows.values.new_empty(0), m_in)
+    return sparse_transpose_at(table, rows, pattern).reshape(n, m_in)
+
+
+def sparse_transpose_at(table: SparseRows, rows: SparseRows, pattern: SparseRows) -> Tensor:
+    """Return the entries of `rows W` on ``pattern``."""
+    out = rows.values.new_empty(pattern.columns.numel())
+    _sparse_transpose(
+        *_arrays(table),
+        table.width,
+        *_arrays(rows),
+        pattern.start.numpy(),
+        pattern.columns.numpy(),
+        out.numpy(),
+    )
+    return out
+
+
+def _arrays(rows: SparseRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return rows.start.numpy(), rows.columns.numpy(), rows.values.numpy()

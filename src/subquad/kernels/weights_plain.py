@@ -152,3 +152,36 @@ def gaussian_transpose_at(
         block = normals(words.gather(0, which)[0]).to(rows.dtype) * scale
         out[kept] = rows.values[part] @ block
     return out
+
+
+# Sparse weights come as their ``table``: W^T as sparse rows, one for each column of W.
+
+
+def sparse_matmul(table: SparseRows, rows: SparseRows) -> Tensor:
+    """Return `rows W^T` (n×m_out)."""
+    out = torch.zeros(rows.shape[0], table.width, dtype=rows.dtype, device=rows.device)
+    for i in range(rows.shape[0]):
+        part = slice(int(rows.start[i]), int(rows.start[i + 1]))
+        read = table[rows.columns[part]]
+        out[i].index_add_(0, read.columns, read.scale(rows.values[part]).values)
+    return out
+
+
+def sparse_transpose(table: SparseRows, rows: SparseRows) -> Tensor:
+    """Return `rows W` (n×m_in) for rows over m_out."""
+    dense, owners = rows.dense(), table.owners
+    out = torch.zeros(rows.shape[0], table.shape[0], dtype=rows.dtype, device=rows.device)
+    for i in range(rows.shape[0]):
+        out[i].index_add_(0, owners, table.values * dense[i, table.columns])
+    return out
+
+
+def sparse_transpose_at(table: SparseRows, rows: SparseRows, pattern: SparseRows) -> Tensor:
+    """Return the entries of `rows W` on ``pattern``."""
+    dense = rows.dense()
+    out = torch.zeros(pattern.nnz, dtype=rows.dtype, device=rows.device)
+    for i in range(rows.shape[0]):
+        kept = slice(int(pattern.start[i]), int(pattern.start[i + 1]))
+        read = table[pattern.columns[kept]]
+        out[kept].index_add_(0, read.owners, read.values * dense[i, read.columns])
+    return out

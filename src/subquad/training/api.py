@@ -79,7 +79,7 @@ def train(
         net: the network to start from; it is left as it was.
         X: n×features. Inputs are taken as given; unit length suits the theory.
         y: n targets, or n×outputs.
-        method: "exact" (Gauss-Newton in sample space), "paper" (Algorithm 5: Gauss-Newton on
+        method: "exact" (Gauss-Newton in sample space), "paper" (Algorithm 2: Gauss-Newton on
             the last layer through the maintenance structure) or "gd" (gradient descent on all
             layers through the same).
         layers: "last" or "all"; by default the last, and all for "gd".

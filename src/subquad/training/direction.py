@@ -27,7 +27,7 @@ class Direction(Protocol):
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """`q = G^{-1} (f - y)`: Algorithm 5, line 16, by any solver of :func:`solve_gram`."""
+    """`q = G^{-1} (f - y)`: Algorithm 2, line 17, by any solver of :func:`solve_gram`."""
 
     solver: str
     sketch: str

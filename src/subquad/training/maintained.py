@@ -1,6 +1,6 @@
 """The state of training as the paper keeps it: every weight in a maintenance structure.
 
-Paper, Algorithm 5 ("Training last layer"): forward by query, backward vectors from the slopes,
+Paper, Algorithm 2 ("Training last layer"): forward by query, backward vectors from the slopes,
 update by rank-n factors. With ``layers="all"`` every layer is queried and updated.
 """
 
@@ -54,7 +54,7 @@ class MaintainedState:
         return [trace.firing for trace in self.traces]
 
     def refresh(self) -> None:
-        """Forward through the trained layers (lines 9-13)."""
+        """Forward through the trained layers (lines 10-14)."""
         layers, activation = self.net.layers[self.first :], self.net.activation
         first = fire(activation, layers[0].query(self.inputs), self.inputs, self.norms)
         self.above = [first, *forward(layers[1:], activation, first.value)]
@@ -65,7 +65,7 @@ class MaintainedState:
         return [(l, int(i)) for l, trace in enumerate(self.traces) for i in trace.dead]
 
     def jacobian(self) -> TensorJacobian:
-        """Rows u ⊗ v of the trained layers, row i C + c for output c of sample i (line 15)."""
+        """Rows u ⊗ v of the trained layers, row i C + c for output c of sample i (line 16)."""
         outputs = self.net.outputs
         backs = backward(
             self.net.layers[self.first :], self.above, self.net.output_weights, first=0
@@ -82,7 +82,7 @@ class MaintainedState:
         self.direction, self.eta = (jacobian, q), 0.0
 
     def move_to(self, eta: float) -> None:
-        """`W_l <- W_l - eta sum_i q_i u_i v_i^T` in every trained layer, then forward (line 17).
+        """`W_l <- W_l - eta sum_i q_i u_i v_i^T` in every trained layer, then forward (line 18).
 
         The paper's listing has a plus there, which is a slip.
         """

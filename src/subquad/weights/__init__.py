@@ -8,12 +8,19 @@ import torch
 
 from subquad.errors import unknown_name
 from subquad.weights.base import FrozenWeight
+from subquad.weights.circulant import CirculantWeight
 from subquad.weights.dense import DenseWeight
+from subquad.weights.gaussian import GaussianWeight
 from subquad.weights.hadamard import HadamardWeight
+from subquad.weights.mapped import MappedWeight
+from subquad.weights.sparse import SparseGaussianWeight
 
 _MAKERS: dict[str, Callable[[int, int, int, torch.dtype, torch.device], FrozenWeight]] = {
     "dense": DenseWeight.gaussian,
+    "gaussian": GaussianWeight,
     "hadamard": HadamardWeight,
+    "circulant": CirculantWeight,
+    "sparse": SparseGaussianWeight,
 }
 
 KINDS: tuple[str, ...] = tuple(_MAKERS)
@@ -33,4 +40,14 @@ def build(
     return _MAKERS[kind](m_out, m_in, seed, dtype, device)
 
 
-__all__ = ["KINDS", "DenseWeight", "FrozenWeight", "HadamardWeight", "build"]
+__all__ = [
+    "KINDS",
+    "CirculantWeight",
+    "DenseWeight",
+    "FrozenWeight",
+    "GaussianWeight",
+    "HadamardWeight",
+    "MappedWeight",
+    "SparseGaussianWeight",
+    "build",
+]
