@@ -42,13 +42,17 @@ def test_transposed_pattern_lists_owners_by_column(matrix: torch.Tensor) -> None
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
-@pytest.mark.parametrize("form", ["torch", "scipy", "scipy-unsorted", "numpy", "tensor"])
+@pytest.mark.parametrize(
+    "form", ["torch", "scipy", "scipy-csc", "scipy-bsr", "scipy-unsorted", "numpy", "tensor"]
+)
 def test_every_form_is_accepted(matrix: torch.Tensor, form: str) -> None:
     given: object = matrix
     if form == "torch":
         given = matrix.to_sparse_csr()
     elif form.startswith("scipy"):
         given = csr = scipy.sparse.csr_matrix(matrix.numpy())
+        if form.endswith(("csc", "bsr")):
+            given = csr.asformat(form[-3:])
         if form.endswith("unsorted"):
             for low, high in zip(csr.indptr[:-1], csr.indptr[1:], strict=True):
                 csr.indices[low:high] = csr.indices[low:high][::-1].copy()
@@ -64,3 +68,18 @@ def test_other_forms_are_refused(matrix: torch.Tensor) -> None:
         as_rows(matrix.to_sparse_coo())
     with pytest.raises(InvalidInput, match="give a tensor or a CSR matrix"):
         as_rows("text")
+
+
+def test_entries_given_twice_are_added() -> None:
+    twice = scipy.sparse.csr_matrix(
+        (np.array([1.0, 2.0, 4.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 3)
+    )
+    assert to_dense(as_rows(twice)).tolist() == [[0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]
+
+
+def test_indices_out_of_range_are_refused() -> None:
+    value = torch.ones(1)
+    for start, column in (([0, 1], 10**7), ([0, 1], -1), ([0, 5], 0), ([1, 1], 0), ([0], 0)):
+        rows = SparseRows(torch.tensor(start), torch.tensor([column]), value, 600)
+        with pytest.raises(InvalidInput, match=r"Y is no valid CSR|Y has column indices outside"):
+            as_rows(rows)

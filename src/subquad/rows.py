@@ -145,21 +145,22 @@ Rows: TypeAlias = Tensor | SparseRows
 def as_rows(matrix: object, *, name: str = "Y") -> Rows:
     """Accept a tensor, :class:`SparseRows`, a torch CSR tensor, or what SciPy calls CSR."""
     if isinstance(matrix, SparseRows):
-        return matrix
+        return _in_range(matrix, name)
     if isinstance(matrix, Tensor):
         if matrix.layout == torch.sparse_csr:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 start, columns = matrix.crow_indices(), matrix.col_indices()
-                return _sorted(start, columns, matrix.values(), matrix.shape[1])
+                return _sorted(start, columns, matrix.values(), matrix.shape[1], name)
         if matrix.layout != torch.strided:
             raise InvalidInput(f"{name} has layout {matrix.layout}: give a dense or CSR tensor")
         return matrix
-    if all(hasattr(matrix, a) for a in ("indptr", "indices", "data", "shape")):
+    if hasattr(matrix, "tocsr"):  # any of SciPy's sparse forms
+        csr = matrix.tocsr()
         start, columns, values = (
-            torch.as_tensor(getattr(matrix, a)) for a in ("indptr", "indices", "data")
+            torch.as_tensor(getattr(csr, a)) for a in ("indptr", "indices", "data")
         )
-        return _sorted(start, columns, values, matrix.shape[1])  # type: ignore[attr-defined]
+        return _sorted(start, columns, values, csr.shape[1], name)
     try:
         return torch.as_tensor(matrix)
     except (TypeError, ValueError) as error:
@@ -167,11 +168,23 @@ def as_rows(matrix: object, *, name: str = "Y") -> Rows:
         raise InvalidInput(f"{name} is a {kind}: give a tensor or a CSR matrix") from error
 
 
-def _sorted(start: Tensor, columns: Tensor, values: Tensor, width: int) -> SparseRows:
-    """Build rows from CSR arrays whose columns may come in any order."""
-    rows = SparseRows(start.long(), columns.long(), values, width)
-    order = torch.argsort(rows.owners * width + rows.columns)
-    return replace(rows, columns=rows.columns[order], values=values[order])
+def _sorted(start: Tensor, columns: Tensor, values: Tensor, width: int, name: str) -> SparseRows:
+    """Build rows from CSR arrays whose columns may come in any order, and more than once."""
+    rows = _in_range(SparseRows(start.long(), columns.long(), values, width), name)
+    place, back = torch.unique(rows.owners * width + rows.columns, return_inverse=True)
+    summed = values.new_zeros(place.numel()).index_add_(0, back, values)
+    n = rows.shape[0]
+    return SparseRows.from_owners(place // width, place % width, summed, n, width)
+
+
+def _in_range(rows: SparseRows, name: str) -> SparseRows:
+    """Refuse indices that a compiled loop would follow out of its memory."""
+    ends = rows.start[[0, -1]].tolist() if rows.start.numel() else []
+    if ends != [0, rows.nnz] or bool((rows.counts < 0).any()) or rows.values.numel() != rows.nnz:
+        raise InvalidInput(f"{name} is no valid CSR matrix: its row starts must ascend from 0")
+    if rows.nnz and not (int(rows.columns.min()) >= 0 and int(rows.columns.max()) < rows.width):
+        raise InvalidInput(f"{name} has column indices outside 0 … {rows.width - 1}")
+    return rows
 
 
 def to_dense(rows: Rows) -> Tensor:

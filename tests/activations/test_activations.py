@@ -19,6 +19,7 @@ from subquad import (
 from subquad.activations import ACTIVATIONS, Activation, build
 from subquad.gram import TensorJacobian
 from subquad.network.passes import backward
+from subquad.rows import to_dense
 from tests.oracles import unit_rows
 
 EVERY = [
@@ -74,6 +75,18 @@ def test_second_moment_after_a_layer_is_one(activation: Activation) -> None:
     error = float(squares.std()) / math.sqrt(squares.numel())
     assert abs(float(squares.mean()) - 1) < 4 * error
     assert error < 0.01
+
+
+@pytest.mark.parametrize("activation", EVERY, ids=name)
+def test_squared_norm_after_a_real_layer_is_one(activation: Activation) -> None:
+    """Mean over 20 networks of one layer: within four standard errors."""
+    means = []
+    for seed in range(20):
+        net = WideNet(16, 2000, 1, activation=activation, weights="dense", seed=seed)
+        values = to_dense(net.trace(unit_rows(10, 16, seed).float())[0].value)
+        means.append(values.double().square().sum(1).mean())
+    spread = torch.stack(means)
+    assert abs(float(spread.mean()) - 1) < 4 * float(spread.std()) / 20**0.5
 
 
 @pytest.mark.parametrize("activation", EVERY, ids=name)
@@ -145,6 +158,9 @@ def test_bad_settings_get_one_line() -> None:
             ShiftedReLU(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="ThresholdedLinear: shift"):
         ThresholdedLinear(-0.1)
+    with pytest.raises(InvalidInput, match="shift must be <= 30, got 40"):
+        ShiftedReLU(40.0)
+    assert ShiftedReLU(30.0).normaliser > 0
     with pytest.raises(InvalidInput, match="slope_below"):
         LeakyReLU(-0.1)
     with pytest.raises(InvalidInput, match=r"did you mean 'ShiftedReLU'\?"):

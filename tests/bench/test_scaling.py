@@ -6,7 +6,7 @@ from subquad.bench.scaling import run, slope
 
 def test_paper_method_is_subquadratic_with_never_and_sparse() -> None:
     """b = sqrt(2 alpha ln m), n = m^(1/4), widths 2^10 … 2^14; exponents from counted flop."""
-    found = run(method="paper", depth=2)
+    found = run(method="paper")
     assert found["flop_exponent"] <= 1.95
     assert found["by_flush"]["sparse"] <= 1.95
     assert found["by_flush"]["paper"] > 2.1, "dense flushes cost m² n with ordinary arithmetic"

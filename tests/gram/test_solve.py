@@ -138,6 +138,16 @@ def test_singular_systems_are_solved_in_the_least_squares_sense_and_noted() -> N
     assert certificate.residual == pytest.approx(8**0.5 / float(clash.norm()), rel=1e-6)
 
 
+@pytest.mark.parametrize("method", ["preconditioned", "sketch"])
+def test_no_solver_is_silent_about_a_singular_system(method: str) -> None:
+    U, V = sparse_matrix((6, 40), 1.0, 0), sparse_matrix((6, 40), 1.0, 1)
+    U[5], V[5] = U[2], V[2]
+    agree = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 3.0], dtype=torch.float64)
+    _, certificate = solve_gram(TensorJacobian([(U, V)]), agree, method=method, tol=0.5, size=600)
+    assert certificate.rank == 5
+    assert "rank 5 of 6" in certificate.note
+
+
 def test_exact_path_survives_every_condition() -> None:
     for digits in (0, 4, 8, 12, 15, 18):
         basis = torch.linalg.qr(sparse_matrix((N, N), 1.0, 0))[0]
@@ -171,11 +181,18 @@ def test_bad_input_gets_one_line() -> None:
         ({"ridge": -1.0}, "ridge must be a finite number >= 0"),
         ({"ridge": math.nan}, "ridge must be a finite number >= 0"),
         ({"tol": 0.0}, "tol must be a finite number > 0"),
+        ({"tol": "a"}, "tol must be a finite number > 0"),
+        ({"ridge": "a"}, "ridge must be"),
+        ({"seed": -1}, "seed must be an integer >= 0"),
     ]
     for settings, message in cases:
         with pytest.raises(InvalidInput, match=message):
             solve_gram(J, rhs(), **settings)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"rhs must have shape \(24,\)"):
         solve_gram(J, torch.ones(3))
+    with pytest.raises(InvalidInput, match="rhs is not a numeric array"):
+        solve_gram(J, "abc")
+    with pytest.raises(InvalidInput, match="must be a TensorJacobian"):
+        solve_gram(torch.eye(N), rhs())  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="rhs holds NaN"):
         solve_gram(J, torch.full((N,), math.nan))

@@ -2,6 +2,7 @@ import itertools
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -165,12 +166,30 @@ def test_change_is_saved_and_loaded() -> None:
     assert torch.equal(again(X), net(X))
 
 
+def test_numpy_numbers_are_numbers() -> None:
+    net = WideNet(np.int64(3), np.array([8, 9]), np.int32(2), weights="dense", seed=np.int64(1))
+    assert net.widths == (8, 9)
+
+
+def test_what_is_returned_is_not_shared() -> None:
+    a, X = changed_net(ShiftedReLU(0.7), 2), scaled_rows()
+    before = a(X)
+    b = WideNet.from_config(a.config())
+    b.load_change_state(a.change_state())
+    a.layers[1].update(torch.ones(50, 1), torch.ones(60, 1))
+    a.layers[0].dense().zero_()
+    assert torch.equal(b(X), before)
+
+
 def test_dead_samples_are_named_with_what_to_do() -> None:
     net = WideNet(4, 30, 2, activation=ShiftedReLU(1.0), weights="dense", dtype=torch.float64)
     X = unit_rows(5, 4)
     X[3] = 0
-    with pytest.warns(DeadSampleWarning, match=r"sample 3 fires no neuron in layer 1: lower the"):
+    with pytest.warns(DeadSampleWarning, match=r"sample 3 fires no .* layer 1: lower the shift, w"):
         f = net(X)
+    low = WideNet(4, 30, 1, activation=ShiftedReLU(1.0, relative=False), weights="dense")
+    with pytest.warns(DeadSampleWarning, match="take relative=True"):
+        low(X)
     assert float(f[3]) == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -203,6 +222,10 @@ def test_bad_input_gets_one_line() -> None:
         (lambda: net(torch.full((1, 3), math.inf)), "X holds inf at row 0, column 0"),
         (lambda: net([["a", "b", "c"]]), "not a numeric array"),
         (lambda: net(torch.zeros(1, 3, dtype=torch.complex64)), "must be real"),
+        (lambda: WideNet(3, 8, 1, weights=None), "weights must be one of"),
+        (lambda: WideNet(3, 8, 1, weights=["x"]), "weights must be one of"),
+        (lambda: WideNet(3, 8, 1, device="foo"), "device 'foo' cannot be used"),
+        (lambda: net(torch.full((1, 3), 1e39, dtype=torch.float64)), "X overflows torch.float32"),
         (lambda: WideNet.from_config({"dtype": "int8"}), "unknown dtype"),
         (lambda: WideNet.from_config({"dtype": "float32"}), "activation must be an object"),
         (

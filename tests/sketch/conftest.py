@@ -9,8 +9,6 @@ import torch
 
 from subquad import kernels
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture
 def use_plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -22,8 +20,10 @@ def use_plain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(kernels, "pick", plain)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def set_threads() -> Iterator[Callable[[int], None]]:
+    """One thread, because the arrays are small and cores may be shared; call it for more."""
     before = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield torch.set_num_threads
     torch.set_num_threads(before)

@@ -106,17 +106,18 @@ def test_each_iteration_contracts_to_a_tenth(seed: int) -> None:
 
 
 def test_diabetes_contracts_to_a_third() -> None:
-    """Real data: 442 rows, m=16384, float32, preconditioned by a sketch."""
+    """Real data: 442 rows, m=16384, L=3, float64, preconditioned by a sketch."""
     data = load_diabetes()
     X, y = torch.tensor(data.data), torch.tensor(data.target)
     X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
     X = torch.nn.functional.normalize(torch.cat([X, torch.ones(len(X), 1)], 1))
-    net = WideNet(X.shape[1], 16384, 3, weights="dense")
+    net = WideNet(X.shape[1], 16384, 3, weights="dense", dtype=torch.float64)
     result = train(net, X, y, method="paper", solver="preconditioned", tol=1e-6)
     assert result.status == "converged"
     for before, after in itertools.pairwise(result.residuals):
         assert after <= max(before / 3, 1e-6)
     assert all(c.residual <= 1e-10 for c in result.certificates)
+    assert {c.path for c in result.certificates} == {"preconditioned (srht)"}
 
 
 def test_sketch_and_solve_contracts_to_a_third() -> None:

@@ -59,6 +59,19 @@ def test_training_goes_on_from_a_trained_network() -> None:
     assert float((first.predict(X) - y).norm() / y.norm()) < 1e-7
 
 
+@pytest.mark.parametrize("flush", ["sparse", "paper", "lazy-columns", "never"])
+def test_chains_of_policies_are_saved_and_loaded(flush: str) -> None:
+    net, X, y = start()
+    first = train(net, X, y, method="paper", flush=flush)
+    second = train(first.net, X, 2 * y, method="paper", flush="never", tol=1e-8)
+    assert second.status == "converged"
+    again = load_result(*second.state())
+    assert float((again.predict(X) - second.predict(X)).abs().max()) < 1e-9
+    U, V = second.net.layers[-1].delta()
+    change = second.net.layers[-1].dense() - net.layers[-1].dense()
+    assert float((U @ V.T - change).abs().max()) < 1e-9
+
+
 def test_result_is_saved_and_loaded_without_pickle() -> None:
     net, X, y = start()
     for center in (False, True):
@@ -235,7 +248,12 @@ def test_bad_input_gets_one_line() -> None:
         ({"ridge": 0.1, "method": "paper"}, "ridge needs method='exact'"),
         ({"ridge": -0.1}, "ridge must be"),
         ({"step": "long"}, "step must be 'auto' or"),
-        ({"step": 0.0}, "step must be 'auto' or"),
+        ({"step": 0.0}, "step must be a finite number > 0"),
+        ({"seed": -1}, "seed must be"),
+        ({"center": "no"}, "center must be True, False or None"),
+        ({"callback": 3}, "callback must be callable"),
+        ({"y": y * 1e-300}, "scale it to about 1"),
+        ({"y": y * 1e200}, "scale it to about 1"),
         ({"sketch_size": 0, "solver": "preconditioned", "method": "paper"}, "size must be"),
         ({"solver": "preconditioned"}, "solves exactly"),
         ({"flush": "sparse"}, "keeps no weights to flush"),

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from subquad.checks import number
 from subquad.errors import InvalidInput
 
 
@@ -90,9 +91,11 @@ class Activation(ABC):
         return {"name": type(self).__name__, **vars(self)}
 
 
-def check_number(owner: str, name: str, value: object, *, least: float = 0.0) -> float:
-    """Return ``value`` as a float if it is a finite number of at least ``least``."""
-    ok = isinstance(value, int | float) and not isinstance(value, bool)
-    if not ok or not math.isfinite(value) or value < least:  # type: ignore[operator,arg-type]
-        raise InvalidInput(f"{owner}: {name} must be a finite number >= {least:g}, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
+MOST_SHIFT = 30.0
+"""Beyond, a neuron fires once in 1e197: no network has one, and the constants underflow."""
+
+
+def check_shift(owner: str, shift: object) -> None:
+    """Refuse a shift that is no finite number from 0 to :data:`MOST_SHIFT`."""
+    if number(f"{owner}: shift", shift) > MOST_SHIFT:
+        raise InvalidInput(f"{owner}: shift must be <= {MOST_SHIFT:g}, got {shift!r}")

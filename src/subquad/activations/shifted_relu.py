@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation, check_number
+from subquad.activations.base import Activation, check_shift
 
 
 def normal_tail(b: float) -> float:
@@ -37,7 +37,7 @@ class ShiftedReLU(Activation):
     relative: bool = True
 
     def __post_init__(self) -> None:
-        check_number("ShiftedReLU", "shift", self.shift)
+        check_shift("ShiftedReLU", self.shift)
 
     @property
     def threshold(self) -> float:

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation, check_number
+from subquad.activations.base import Activation
+from subquad.checks import number
 
 
 class Everywhere(Activation):
@@ -80,7 +81,7 @@ class LeakyReLU(Everywhere):
     slope_below: float = 0.01
 
     def __post_init__(self) -> None:
-        check_number("LeakyReLU", "slope_below", self.slope_below)
+        number("LeakyReLU: slope_below", self.slope_below)
 
     def curve(self, g: Tensor) -> Tensor:
         """Return `sigma(g)`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation, check_number
+from subquad.activations.base import Activation, check_shift
 from subquad.activations.shifted_relu import normal_density, normal_tail
 
 
@@ -26,7 +26,7 @@ class ThresholdedLinear(Activation):
     relative: bool = True
 
     def __post_init__(self) -> None:
-        check_number("ThresholdedLinear", "shift", self.shift)
+        check_shift("ThresholdedLinear", self.shift)
 
     @property
     def threshold(self) -> float:

@@ -25,6 +25,7 @@ from subquad.cli.fit import fit
 from subquad.cli.predict import predict
 from subquad.cli.report import report
 from subquad.errors import InvalidInput, SubquadError
+from subquad.kernels import short_waits
 
 app = typer.Typer(
     name="subquad",
@@ -52,6 +53,7 @@ def common(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    short_waits()
     given = list(sys.argv[1:] if arguments is None else arguments)
     notes = _Notes(logging.WARNING)
     logging.getLogger("subquad").addHandler(notes)

@@ -37,6 +37,13 @@ class Certificate:
         """Plain values, for JSON."""
         return dataclasses.asdict(self)
 
+    def telling_rank(self, n: int) -> Certificate:
+        """Return the certificate with a note where the system was singular."""
+        if self.rank >= n:
+            return self
+        note = f"the Gram matrix has rank {self.rank} of {n}: solved in the least-squares sense"
+        return dataclasses.replace(self, note="; ".join(t for t in (self.note, note) if t))
+
     def after(self, path: str, note: str) -> Certificate:
         """Return this certificate as the outcome of a fallback from ``path``."""
         notes = "; ".join(part for part in (note, self.note) if part)

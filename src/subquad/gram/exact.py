@@ -65,14 +65,9 @@ def solve_exact(gram: Tensor, rhs: Tensor) -> tuple[Tensor, Certificate]:
         factor = _eigen(gram)
         x = factor.solve(rhs)
         residual = float((rhs - gram @ x).norm()) / max(float(rhs.norm()), TINY)
-    note = ""
-    if factor.rank < gram.shape[0]:
-        note = (
-            f"the Gram matrix has rank {factor.rank} of {gram.shape[0]}: "
-            f"solved in the least-squares sense"
-        )
     path = f"exact ({factor.path})"
-    return x, Certificate(residual, "exact", factor.condition, factor.rank, path, note=note)
+    found = Certificate(residual, "exact", factor.condition, factor.rank, path)
+    return x, found.telling_rank(gram.shape[0])
 
 
 def _refined(factor: Factorised, rhs: Tensor) -> tuple[Tensor, float]:

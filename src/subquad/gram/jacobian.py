@@ -47,9 +47,11 @@ class TensorJacobian:
         terms: Sequence[tuple[object, object]],
         groups: object | None = None,
     ) -> None:
+        if not isinstance(terms, list | tuple):
+            raise InvalidInput(f"terms must list pairs (U, V), got a {type(terms).__name__}")
         if len(terms) == 0:
             raise InvalidInput("terms is empty: give one pair (U, V) per layer")
-        self.terms: list[tuple[Rows, Rows]] = [_pair(l, *term) for l, term in enumerate(terms)]
+        self.terms: list[tuple[Rows, Rows]] = [_pair(l, term) for l, term in enumerate(terms)]
         counts = {rows.shape[0] for pair in self.terms for rows in pair}
         if len(counts) != 1:
             raise InvalidInput(f"all U and V must have as many rows, got {sorted(counts)}")
@@ -297,8 +299,10 @@ def _block_flops(u: Rows, v: Rows) -> int:
     return u.shape[0] ** 2 * (u.shape[1] + v.shape[1])
 
 
-def _pair(l: int, u: object, v: object) -> tuple[Rows, Rows]:
-    pair = as_rows(u, name=f"terms[{l}][0]"), as_rows(v, name=f"terms[{l}][1]")
+def _pair(l: int, term: object) -> tuple[Rows, Rows]:
+    if not isinstance(term, list | tuple) or len(term) != 2:
+        raise InvalidInput(f"terms[{l}] must be a pair (U, V), got a {type(term).__name__}")
+    pair = as_rows(term[0], name=f"terms[{l}][0]"), as_rows(term[1], name=f"terms[{l}][1]")
     for part, rows in zip("UV", pair, strict=True):
         if len(rows.shape) != 2 or 0 in rows.shape:
             raise InvalidInput(
@@ -308,6 +312,12 @@ def _pair(l: int, u: object, v: object) -> tuple[Rows, Rows]:
         values = rows.values if isinstance(rows, SparseRows) else rows
         if not values.is_floating_point():
             raise InvalidInput(f"{part} of layer {l} must be floating, got {values.dtype}")
+        if not bool(torch.isfinite(values).all()):
+            raise InvalidInput(f"{part} of layer {l} holds NaN or infinity")
+    if pair[0].dtype != pair[1].dtype:
+        raise InvalidInput(
+            f"U and V of layer {l} must have one type, got {pair[0].dtype} and {pair[1].dtype}"
+        )
     return pair
 
 
@@ -320,4 +330,9 @@ def _groups(groups: object, length: int) -> Tensor:
         )
     if int(given.min()) < 0:
         raise InvalidInput(f"groups must be >= 0, got {int(given.min())}")
+    if int(given.max()) >= length:
+        raise InvalidInput(
+            f"groups must number the rows from 0, below {length} for {length} terms, "
+            f"got {int(given.max())}"
+        )
     return given.long()

@@ -8,6 +8,7 @@ import math
 import torch
 from torch import Tensor
 
+from subquad.checks import as_numbers, integer, number
 from subquad.errors import InvalidInput, unknown_name
 from subquad.gram.certificate import Certificate
 from subquad.gram.exact import solve_exact
@@ -61,13 +62,12 @@ def solve_gram(
         raise unknown_name("solver", method, METHODS)
     if sketch not in SKETCHES:
         raise unknown_name("sketch", sketch, SKETCHES)
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise InvalidInput(f"size must be an integer >= 1, got {size!r}")
-    if not (math.isfinite(ridge) and ridge >= 0):
-        raise InvalidInput(f"ridge must be a finite number >= 0, got {ridge!r}")
-    if not (math.isfinite(tol) and tol > 0):
-        raise InvalidInput(f"tol must be a finite number > 0, got {tol!r}")
-    c = torch.as_tensor(rhs, dtype=torch.float64, device=jacobian.device)
+    if not isinstance(jacobian, TensorJacobian):
+        raise InvalidInput(f"jacobian must be a TensorJacobian, got {type(jacobian).__name__}")
+    size = None if size is None else integer("size", size, least=1)
+    ridge, tol = number("ridge", ridge), number("tol", tol, above=True)
+    seed = integer("seed", seed, least=0)
+    c = as_numbers(rhs, "rhs").to(jacobian.device, torch.float64)
     n = jacobian.rows
     if c.shape != (n,):
         raise InvalidInput(f"rhs must have shape ({n},), got {tuple(c.shape)}")
@@ -88,7 +88,7 @@ def solve_gram(
         )
     worst = found.interval[1] if found.interval else found.residual
     if worst <= tol:
-        return x, found
+        return x, found.telling_rank(n)
     note = f"{found.path} left a residual of {worst:.1e} > {tol:.1e}: solved exactly instead"
     log.info(note)
     x, exact = _exact(jacobian, c, shift)

@@ -6,13 +6,17 @@
 leaves the plain ones.
 """
 
+from __future__ import annotations
+
 import functools
 import importlib
 import importlib.util
 import os
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 @functools.cache
@@ -23,6 +27,15 @@ def numba_available() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def short_waits() -> None:
+    """Let OpenMP threads that wait give up their core soon; best called before torch comes up.
+
+    torch and numba bring an OpenMP library each, and threads of the one that spin take the
+    cores of the other: on a busy machine a loop of 10 ms took half a second.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+
+
 @functools.cache
 def _load(name: str) -> ModuleType:
     return importlib.import_module(f"subquad.kernels.{name}")
@@ -31,13 +44,6 @@ def _load(name: str) -> ModuleType:
 def pick(topic: str, device: torch.device) -> ModuleType:
     """Return the module that holds the kernels of ``topic`` for tensors on ``device``."""
     if device.type == "cpu" and numba_available():
-        _follow_torch_threads()
+        short_waits()
         return _load(f"{topic}_numba")
     return _load(f"{topic}_plain")
-
-
-def _follow_torch_threads() -> None:
-    import numba
-
-    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(max(1, min(torch.get_num_threads(), most)))

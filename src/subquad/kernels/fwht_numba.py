@@ -12,6 +12,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from torch import Tensor
 
+from subquad.kernels.threads import use_threads
+
 L1_BLOCK = 4096  # 32 KB of float64: the first twelve stages never leave the first-level cache
 CHUNK = 1 << 15  # 256 KB of float64: one thread's share of the second-level cache
 NARROW = 8  # fewer trailing elements than this do not fill a vector register: transpose instead
@@ -146,6 +148,7 @@ def transform(source: Tensor, signs: Tensor | None, out: Tensor) -> None:
     outer, padded, inner = out.shape
     if out.numel() == 0:
         return
+    use_threads(out.numel())
     a, b = source.numpy(), out.numpy()
     factors = np.empty(0, b.dtype) if signs is None else signs.numpy()
     if inner == 1:

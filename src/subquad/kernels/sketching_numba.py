@@ -14,6 +14,7 @@ from numba import njit, prange
 from torch import Tensor
 
 from subquad.kernels.sketching_plain import Entries, Fill
+from subquad.kernels.threads import use_threads
 
 # Unsigned throughout: numba turns a mixed uint64/int64 operation into float64.
 _PRIME = np.uint64((1 << 61) - 1)
@@ -137,6 +138,7 @@ def hash_words(index: Tensor, coefficients: Tensor, size: int) -> Tensor:
     stored entry then looks up one word where four tables would be four cache misses.
     """
     words = torch.empty_like(index)
+    use_threads(index.numel())
     x, c, out = (t.numpy().view(np.uint64) for t in (index, coefficients, words))
     _hash_words(x, c, np.uint64(size), out)
     return words
@@ -153,7 +155,9 @@ def dense(rows: Tensor, words: Tensor, *outs: Tensor) -> Fill:
     buffers = [out.numpy() for out in outs]
 
     def fill(first: int) -> None:
-        kernel(rows[first : first + size].contiguous().numpy(), table, *buffers)
+        block = rows[first : first + size].contiguous()
+        use_threads(block.numel())
+        kernel(block.numpy(), table, *buffers)
 
     return fill
 
@@ -169,7 +173,10 @@ def sparse(entries: Entries, words: Tensor, *outs: Tensor) -> Fill:
     (start, slots, values), table = (t.numpy() for t in entries), words.numpy().view(np.uint64)
     buffers = [out.numpy() for out in outs]
 
+    work = outs[0].numel() // 8  # zeroing a buffer goes eight times faster than adding to it
+
     def fill(first: int) -> None:
+        use_threads(work)
         kernel(start, slots, values, first, table, *buffers)
 
     return fill
@@ -180,4 +187,5 @@ def sampled_product(
 ) -> None:
     """``out[i, r] = left[i, p_r] right[i, q_r] scale``."""
     a, b, o = left.numpy(), right.numpy(), out.numpy()
+    use_threads(out.numel())
     _sampled_product(a, b, p.numpy(), q.numpy(), o.dtype.type(scale), o)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subquad.kernels.threads import use_threads
 from subquad.rows import SparseRows
 
 TILE = 4096  # outputs that one task sums up: they stay in the first-level cache
@@ -94,6 +95,7 @@ def _gram(by_column, owners, values, parts):  # type: ignore[no-untyped-def]
 def matmul(table: Tensor, rows: SparseRows) -> Tensor:
     """Return `rows W^T` (n×m_out): reads only the table rows in the rows' support."""
     out = table.new_zeros(rows.shape[0], table.shape[1])
+    use_threads(rows.nnz * table.shape[1] // 8)
     _matmul(
         table.numpy(),
         rows.start.numpy(),
@@ -108,6 +110,7 @@ def matmul(table: Tensor, rows: SparseRows) -> Tensor:
 def transpose(table: Tensor, rows: SparseRows) -> Tensor:
     """Return `rows W` (n×m_in) for rows over m_out: reads only columns of their support."""
     out = table.new_zeros(rows.shape[0], table.shape[0])
+    use_threads(rows.nnz * table.shape[0])
     _transpose(
         table.numpy(), rows.start.numpy(), rows.columns.numpy(), rows.values.numpy(), out.numpy()
     )
@@ -118,6 +121,7 @@ def transpose_at(table: Tensor, rows: SparseRows, pattern: SparseRows) -> Tensor
     """Return the entries of `rows W` on ``pattern``: sample i reads its own S×S block."""
     by_column, owners, position = pattern.transpose_pattern()
     out = torch.zeros(pattern.nnz, dtype=table.dtype)
+    use_threads(int((rows.counts * pattern.counts).sum()))
     _transpose_at(
         table.numpy(),
         rows.start.numpy(),
@@ -134,6 +138,7 @@ def transpose_at(table: Tensor, rows: SparseRows, pattern: SparseRows) -> Tensor
 def add_outer(table: Tensor, left: SparseRows, right: SparseRows) -> None:
     """Add `sum_i left_i right_i^T` to W in place, on its S×S entries only."""
     by_column, owners, position = right.transpose_pattern()
+    use_threads(int((left.counts * right.counts).sum()))
     _add_outer(
         table.numpy(),
         left.start.numpy(),
@@ -151,6 +156,7 @@ def gram(rows: SparseRows) -> Tensor:
     by_column, owners, position = rows.transpose_pattern()
     blocks = max(1, min(8, (1 << 27) // max(8 * n * n, 1)))  # 128 MB of partial sums at most
     parts = torch.zeros(blocks, n, n, dtype=torch.float64)
+    use_threads(n * rows.nnz // 8)
     _gram(by_column.numpy(), owners.numpy(), rows.values[position].numpy(), parts.numpy())
     lower = parts.sum(0)
     return lower + lower.tril(-1).T

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subquad.kernels.threads import use_threads
 from subquad.kernels.weights_plain import (
     BUMPS,
     CUBICS,
@@ -222,6 +223,7 @@ def gaussian_columns(
 ) -> Tensor:
     """Return columns of W, one a row (len(index)×m_out)."""
     out = torch.empty(index.numel(), m_out, dtype=dtype)
+    use_threads(out.numel())
     _gaussian_columns(index.numpy(), *_settings(key, scale, out), out.numpy(), 4 * GROUP * LANES)
     return out
 
@@ -242,6 +244,7 @@ def gaussian_matmul(
     n = rows.shape[0]
     union, slots = _support(rows)
     out = rows.values.new_zeros(n, m_out)
+    use_threads(m_out * (union.numel() + n))
     _gaussian_matmul(
         rows.start.numpy(),
         slots.numpy(),
@@ -279,6 +282,7 @@ def _transpose(
 ) -> Tensor:
     by_column, owners, position = pattern
     out = rows.values.new_empty(owners.numel())
+    use_threads(rows.nnz * (owners.numel() // max(1, rows.shape[0])))
     _gaussian_transpose_at(
         rows.start.numpy(),
         rows.columns.numpy(),
@@ -315,6 +319,7 @@ def _batch(nnz: int, entries: int) -> int:
 def sparse_matmul(table: SparseRows, rows: SparseRows) -> Tensor:
     """Return `rows W^T` (n×m_out)."""
     out = rows.values.new_zeros(rows.shape[0], table.width)
+    use_threads(_mean_reads(table, rows.nnz) + out.numel())
     _sparse_matmul(*_arrays(table), *_arrays(rows), out.numpy())
     return out
 
@@ -330,6 +335,7 @@ def sparse_transpose(table: SparseRows, rows: SparseRows) -> Tensor:
 def sparse_transpose_at(table: SparseRows, rows: SparseRows, pattern: SparseRows) -> Tensor:
     """Return the entries of `rows W` on ``pattern``."""
     out = rows.values.new_empty(pattern.columns.numel())
+    use_threads(_mean_reads(table, pattern.columns.numel()) + rows.shape[0] * table.width)
     _sparse_transpose(
         *_arrays(table),
         table.width,
@@ -339,6 +345,10 @@ def sparse_transpose_at(table: SparseRows, rows: SparseRows, pattern: SparseRows
         out.numpy(),
     )
     return out
+
+
+def _mean_reads(table: SparseRows, columns: int) -> int:
+    return columns * table.nnz // table.shape[0]
 
 
 def _arrays(rows: SparseRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -37,7 +37,7 @@ def _cubics() -> np.ndarray:
 
     Piece `16 e + s` is v = 2^e (1 + (s + (t + 1)/2) / 16), t from -1 to 1; the cubic meets the
     function (AS241, Wichura 1988, as Python's statistics module computes it) at the four Chebyshev
-    nodes, which leaves 2e-8; in float32 the whole is within 3e-7.
+    nodes, which leaves 2e-8; in float32 the whole is within 3e-7 up to 4 and 5e-7 beyond.
     """
     nodes = np.cos(np.pi * (np.arange(4) + 0.5) / 4)
     inverse = np.linalg.inv(np.vander(nodes, increasing=True))

@@ -42,14 +42,18 @@ class Factors:
 
     def clear(self) -> None:
         """Forget all."""
-        self.left, self.right, self._anchor = self.left[:0], self.right[:, :0], None
+        self.replace(self.left[:0], self.right[:, :0])
+
+    def replace(self, left: Tensor, right: Tensor) -> None:
+        """Hold other factors; nothing can be merged with them."""
+        self.left, self.right, self._anchor = left, right, None
 
     def append(self, left: Rows, right: Rows) -> None:
         """Add `sum_j left_j right_j^T` (r×m_out and r×m_in rows), raising the rank by r."""
         self.left = torch.cat([self.left, to_dense(left).to(self.left.dtype)])
         self.right = torch.cat([self.right, to_dense(right).to(self.right.dtype).T], dim=1)
-        self._anchor = right
-        record("append", bytes=2 * left.nbytes + 2 * right.nbytes)
+        self._anchor = _copy(right)
+        record("append", bytes=2 * self.nbytes)  # both factors are laid anew
 
     def append_or_merge(self, left: Rows, right: Rows) -> None:
         """The same; but where ``right`` is that of the last block, only the left factor grows.
@@ -92,6 +96,8 @@ class Factors:
 
     def dense(self) -> Tensor:
         """Return `U V^T` (m_out×m_in)."""
+        m_out, m_in = self.left.shape[1], self.right.shape[0]
+        record("dense", flops=2 * m_out * m_in * self.rank, bytes=8 * m_out * m_in)
         return self.left.T @ self.right.T
 
     def recompress(self) -> None:
@@ -109,10 +115,9 @@ class Factors:
         floor = torch.finfo(self.left.dtype).eps * r * float(sigma[0])
         kept = int((sigma > floor).sum())
         root = sigma[:kept].sqrt()
-        self.left = ((q_left @ a[:, : sigma.numel()])[:, :kept] * root).T.to(self.left.dtype)
-        self.left = self.left.contiguous()
-        self.right = ((q_right @ b.T[:, : sigma.numel()])[:, :kept] * root).to(self.right.dtype)
-        self._anchor = None
+        left = ((q_left @ a[:, : sigma.numel()])[:, :kept] * root).T.to(self.left.dtype)
+        right = ((q_right @ b.T[:, : sigma.numel()])[:, :kept] * root).to(self.right.dtype)
+        self.replace(left.contiguous(), right)
         record(
             "recompress",
             flops=6 * r * r * (m_out + m_in) + 22 * r**3,
@@ -124,22 +129,27 @@ class Factors:
         item = table.element_size()
         if isinstance(rows, SparseRows):
             r = table.shape[1]
-            record("factors", flops=2 * rows.nnz * r, bytes=item * rows.nnz * (r + 1))
+            copied = 0 if table.is_contiguous() else 2 * table.nbytes
+            moved = item * rows.nnz * (r + 1) + copied
+            record("factors", flops=2 * rows.nnz * r, bytes=moved)
             return pick("sparse", table.device).matmul(table.contiguous(), rows)
         n, m = rows.shape
         record("factors", flops=2 * n * m * table.shape[1], bytes=table.nbytes + rows.nbytes)
         return rows @ table
 
 
+def _copy(rows: Rows) -> Rows:
+    """Rows of their own memory: the caller may use the given one again."""
+    if isinstance(rows, SparseRows):
+        return SparseRows(rows.start.clone(), rows.columns.clone(), rows.values.clone(), rows.width)
+    return rows.clone()
+
+
 def _same(a: Rows, b: Rows) -> bool:
-    """Whether two row blocks hold equal entries; identical objects cost nothing to compare."""
-    if a is b:
-        return True
+    """Whether two row blocks hold equal entries."""
     if isinstance(a, SparseRows) and isinstance(b, SparseRows):
         return a.shape == b.shape and all(
             torch.equal(x, y)
             for x, y in ((a.start, b.start), (a.columns, b.columns), (a.values, b.values))
         )
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return torch.equal(a, b)
-    return False
+    return isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b)

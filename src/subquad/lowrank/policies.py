@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from subquad.checks import integer
 from subquad.cost import record
-from subquad.errors import InvalidInput, unknown_name
+from subquad.errors import unknown_name
 from subquad.kernels import pick
 from subquad.rows import Rows, SparseRows
 
@@ -165,9 +166,7 @@ def write_columns(structure: LowRankMaintenance, columns: Tensor) -> None:
     )
     factors.right[columns] = 0
     alive = (factors.right != 0).any(0)
-    if not bool(alive.all()):
-        factors.left = factors.left[alive]
-        factors.right = factors.right[:, alive].contiguous()
+    factors.replace(factors.left[alive], factors.right[:, alive].contiguous())
 
 
 POLICIES: dict[str, FlushPolicy] = {
@@ -180,14 +179,11 @@ POLICIES: dict[str, FlushPolicy] = {
 
 def policy_named(flush: str | int) -> FlushPolicy:
     """Return the policy of a name, or the flush at a given rank."""
-    if isinstance(flush, bool) or not isinstance(flush, str | int):
-        raise InvalidInput(
-            f"flush must be one of {', '.join(sorted(POLICIES))} or a rank >= 1, got {flush!r}"
+    if not isinstance(flush, str):
+        rank = integer(
+            f"flush must be one of {', '.join(sorted(POLICIES))}; a rank", flush, least=1
         )
-    if isinstance(flush, int):
-        if flush < 1:
-            raise InvalidInput(f"flush as a rank must be >= 1, got {flush}")
-        return AtRank(flush, flush)
+        return AtRank(rank, rank)
     if flush not in POLICIES:
         raise unknown_name("flush policy", flush, POLICIES)
     return POLICIES[flush]

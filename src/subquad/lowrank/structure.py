@@ -51,6 +51,7 @@ class LowRankMaintenance:
             raise InvalidInput(f"weight must be a tensor or a frozen weight, got {kind}")
         self.frozen = weight
         self._own: DenseWeight | None = None
+        self._shared = False  # whether another structure reads the same written matrix
         self.settled_rank = 0
         self.pending = Factors(*weight.shape, weight.dtype, weight.device)
         self.cost = Cost()
@@ -77,13 +78,14 @@ class LowRankMaintenance:
 
     def writable(self) -> Tensor:
         """Return the table (m_in×m_out) that policies write to; copied at the first call."""
-        if self._own is None:
-            if not isinstance(self.frozen, DenseWeight):
+        if self._own is None or self._shared:
+            weight = self.weight
+            if not isinstance(weight, DenseWeight):
                 raise InvalidInput(
                     f"flush={self.policy.name!r} writes into the weights, but "
-                    f"{self.frozen.kind} weights are not stored: use flush='never' or dense ones"
+                    f"{weight.kind} weights are not stored: use flush='never' or dense ones"
                 )
-            self._own = self.frozen.copy()
+            self._own, self._shared = weight.copy(), False
         return self._own.table
 
     def update(self, U: object, V: object) -> None:
@@ -123,7 +125,9 @@ class LowRankMaintenance:
 
     def dense(self) -> Tensor:
         """Return `W + U V^T` (m_out×m_in), for small sizes."""
-        return self.weight.dense() + self.pending.dense() if self.rank else self.weight.dense()
+        with self.cost:
+            matrix = self.weight.dense()
+            return matrix.add_(self.pending.dense()) if self.rank else matrix
 
     def delta(self) -> tuple[Tensor, Tensor]:
         """Return factors (U, V) of the whole change since the frozen weights.
@@ -132,7 +136,7 @@ class LowRankMaintenance:
         difference, which takes the dense matrix: for small sizes.
         """
         if self._own is None:
-            return self.pending.left.T, self.pending.right
+            return self.pending.left.T.clone(), self.pending.right.clone()
         difference = (self.dense() - self.frozen.dense()).double()
         a, sigma, b = torch.linalg.svd(difference, full_matrices=False)
         # What writing rounded off is no change: it is below eps times the weights themselves.
@@ -144,7 +148,9 @@ class LowRankMaintenance:
 
     def fork(self, flush: str | int) -> LowRankMaintenance:
         """Return a structure that starts from this one's state; neither writes to the other's."""
-        new = LowRankMaintenance(self.weight, flush=flush)
+        new = LowRankMaintenance(self.frozen, flush=flush)
+        new._own = self._own
+        new._shared = self._shared = self._own is not None
         new.pending, new.settled_rank = self.pending.copy(), self.settled_rank
         return new
 
@@ -153,7 +159,10 @@ class LowRankMaintenance:
         tensors = {"left": self.pending.left, "right": self.pending.right}
         if self._own is not None:
             tensors["table"] = self._own.table
-        return {name: tensor.contiguous() for name, tensor in tensors.items()}
+        return {
+            name: tensor.clone(memory_format=torch.contiguous_format)
+            for name, tensor in tensors.items()
+        }
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Take over what :meth:`state` gave."""
@@ -172,16 +181,19 @@ class LowRankMaintenance:
                 f"a saved table must have shape ({m_in}, {m_out}), got {tuple(table.shape)}"
             )
         where, dtype = self.frozen.device, self.frozen.dtype
-        self.pending.clear()
-        self.pending.left, self.pending.right = left.to(where, dtype), right.to(where, dtype)
-        self.settled_rank = r
-        self._own = None if table is None else DenseWeight(table.to(where, dtype))
+        left, right = left.to(where, dtype).clone(), right.to(where, dtype).clone()
+        self.pending.replace(left, right)
+        self.settled_rank, self._shared = r, False
+        self._own = None if table is None else DenseWeight(table.to(where, dtype).clone())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, factors and policy to one safetensors file."""
-        tensors = {"frozen": self.frozen.dense().T.contiguous().clone(), **self.state()}
+        tensors = {"frozen": self.frozen.dense().T.contiguous(), **self.state()}
         header = {"subquad": json.dumps({"flush": self.policy.name, "rank": self.settled_rank})}
-        save_file(tensors, os.fspath(path), metadata=header)
+        try:
+            save_file(tensors, os.fspath(path), metadata=header)
+        except (SafetensorError, OSError) as error:
+            raise InvalidInput(f"{path} cannot be written: {error}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LowRankMaintenance:

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from subquad.activations import Activation, ShiftedReLU
 from subquad.activations import build as build_activation
+from subquad.checks import as_device, as_matrix, integer
 from subquad.errors import DeadSampleWarning, InvalidInput, unknown_name
 from subquad.lowrank import LowRankMaintenance
 from subquad.network.passes import LayerTrace, forward, readout
 from subquad.rows import Rows
-from subquad.weights import FrozenWeight
+from subquad.weights import KINDS, FrozenWeight
 from subquad.weights import build as build_weight
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -56,9 +57,9 @@ class WideNet:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
-        self.features = _count("features", features)
-        self.depth = _count("depth", depth)
-        self.outputs = _count("outputs", outputs)
+        self.features = integer("features", features, least=1)
+        self.depth = integer("depth", depth, least=1)
+        self.outputs = integer("outputs", outputs, least=1)
         self.widths = _widths(width, self.depth)
         if dtype not in DTYPES.values():
             raise InvalidInput(f"dtype must be torch.float32 or torch.float64, got {dtype}")
@@ -68,8 +69,8 @@ class WideNet:
                 f"activation must be a subquad activation such as ShiftedReLU(shift=1.0), "
                 f"got {activation!r}"
             )
-        self.seed, self.dtype = _seed(seed), dtype
-        self.device = torch.device("cpu" if device is None else device)
+        self.seed, self.dtype = integer("seed", seed, least=0), dtype
+        self.device = as_device(device)
         *layer_seeds, head_seed = (
             int(s) for s in np.random.SeedSequence(self.seed).generate_state(self.depth + 1)
         )
@@ -89,7 +90,7 @@ class WideNet:
             dead += [(l, low + int(i)) for l, t in enumerate(traces) for i in t.dead]
             parts.append(readout(traces[-1].value, self.output_weights))
         if dead:
-            warnings.warn(describe_dead(dead), DeadSampleWarning, stacklevel=2)
+            warnings.warn(describe_dead(dead, self.activation), DeadSampleWarning, stacklevel=2)
         f = torch.cat(parts).to(self.dtype)
         return f[:, 0] if self.outputs == 1 else f
 
@@ -105,7 +106,10 @@ class WideNet:
                 f"X must have {self.features} columns (the network's features), "
                 f"got {inputs.shape[1]}"
             )
-        return inputs.to(self.device, self.dtype)
+        inputs = inputs.to(self.device, self.dtype)
+        if not bool(torch.isfinite(inputs).all()):
+            raise InvalidInput(f"X overflows {self.dtype}: scale its columns to about 1")
+        return inputs
 
     def with_layers(self, layers: list[LowRankMaintenance]) -> WideNet:
         """Return the same network with other layer structures."""
@@ -183,6 +187,13 @@ class WideNet:
             for (m_out, m_in), seed in zip(shapes, seeds, strict=True):
                 yield build_weight(weights, m_out, m_in, seed, self.dtype, self.device)
             return
+        if not isinstance(weights, list | tuple) or not all(
+            isinstance(weight, Tensor | FrozenWeight) for weight in weights
+        ):
+            raise InvalidInput(
+                f"weights must be one of {', '.join(KINDS)}, or a list of matrices or frozen "
+                f"weights, got {weights!r:.60}"
+            )
         if len(weights) != self.depth:
             raise InvalidInput(f"weights must list {self.depth} matrices, got {len(weights)}")
         for l, (weight, shape) in enumerate(zip(weights, shapes, strict=True)):
@@ -193,64 +204,25 @@ class WideNet:
             yield weight.to(self.device, self.dtype) if isinstance(weight, Tensor) else weight
 
 
-def as_numbers(given: object, name: str) -> Tensor:
-    """Return a real floating tensor, or say why there is none."""
-    try:
-        numbers = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInput(f"{name} is not a numeric array: {error}") from None
-    if numbers.is_complex():
-        raise InvalidInput(f"{name} must be real, got {numbers.dtype}")
-    return numbers.detach() if numbers.is_floating_point() else numbers.double()
-
-
-def as_matrix(given: object, name: str) -> Tensor:
-    """Return a finite 2-D floating tensor with at least one row, or say what is wrong."""
-    matrix = as_numbers(given, name)
-    if matrix.dim() != 2:
-        raise InvalidInput(
-            f"{name} must have two axes (rows, columns), got shape {tuple(matrix.shape)}"
-        )
-    if 0 in matrix.shape:
-        raise InvalidInput(f"{name} is empty: shape {tuple(matrix.shape)}")
-    finite = torch.isfinite(matrix)
-    if not bool(finite.all()):
-        row, column = (int(k) for k in (~finite).nonzero()[0])
-        raise InvalidInput(
-            f"{name} holds {float(matrix[row, column])} at row {row}, column {column}: "
-            f"drop or fill such entries first"
-        )
-    return matrix
-
-
-def describe_dead(dead: Sequence[tuple[int, int]]) -> str:
+def describe_dead(dead: Sequence[tuple[int, int]], activation: Activation) -> str:
     """One line about samples that fire nowhere: ``dead`` lists (layer, sample)."""
     layer = min(l for l, _ in dead)
     samples = sorted({i for l, i in dead if l == layer})
     shown = ", ".join(str(i) for i in samples[:8]) + (", …" if len(samples) > 8 else "")
     one = len(samples) == 1
+    relative = "" if activation.follows_norm else "take relative=True, "
     return (
         f"{'sample' if one else 'samples'} {shown} {'fires' if one else 'fire'} no neuron in "
-        f"layer {layer + 1}: lower the shift, take relative=True, widen the layer, or drop "
-        f"rows that are all zero"
+        f"layer {layer + 1}: lower the shift, {relative}widen the layer, or drop rows that are "
+        f"all zero"
     )
 
 
-def _count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidInput(f"{name} must be an integer >= 1, got {value!r}")
-    return int(value)
-
-
-def _seed(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InvalidInput(f"seed must be an integer >= 0, got {value!r}")
-    return int(value)
-
-
 def _widths(width: int | Sequence[int], depth: int) -> tuple[int, ...]:
-    if not isinstance(width, Sequence) or isinstance(width, str):
-        return (_count("width", width),) * depth
+    if isinstance(width, np.ndarray):
+        width = width.tolist()
+    if not isinstance(width, list | tuple):
+        return (integer("width", width, least=1),) * depth
     if len(width) != depth:
         raise InvalidInput(f"width as a list must have depth = {depth} entries, got {len(width)}")
-    return tuple(_count(f"width[{l}]", w) for l, w in enumerate(width))
+    return tuple(integer(f"width[{l}]", w, least=1) for l, w in enumerate(width))

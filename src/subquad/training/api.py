@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from subquad.checks import as_matrix, as_numbers, integer, number
 from subquad.errors import InvalidInput, TrainingFailed, unknown_name
 from subquad.gram import METHODS as SOLVERS
 from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
 from subquad.network import WideNet
-from subquad.network.widenet import as_matrix, as_numbers
 from subquad.training.direction import Direction, GaussNewton, GradientDescent, SampleSpaceNewton
 from subquad.training.leaveout import full_gram, leave_one_out
 from subquad.training.loop import State, Stopping, run
@@ -114,12 +114,12 @@ def train(
     layers = chosen.layers if layers is None else layers
     if layers not in ("last", "all"):
         raise unknown_name("layers", layers, ("last", "all"))
-    _check_settings(solver, sketch, tol, max_iter, ridge, step)
+    _check_settings(solver, sketch, tol, max_iter, ridge, step, seed, center, callback)
     policy_named(flush)
     if not isinstance(net, WideNet):
         raise InvalidInput(f"net must be a WideNet, got {type(net).__name__}")
     inputs = net.check_inputs(X)
-    target = check_targets(y, inputs.shape[0], net.outputs).to(net.device)
+    target = check_targets(y, inputs.shape[0], net.outputs, net.dtype).to(net.device)
     center = chosen.center if center is None else center
 
     in_samples = method == "exact" and layers == "last"
@@ -190,7 +190,7 @@ def train(
     return result
 
 
-def check_targets(y: object, n: int, outputs: int) -> Tensor:
+def check_targets(y: object, n: int, outputs: int, dtype: torch.dtype) -> Tensor:
     """Return y as a finite (n, outputs) float64 tensor that one can learn, or say why not."""
     given = as_numbers(y, "y")
     target = given[:, None] if given.dim() == 1 else given
@@ -200,6 +200,11 @@ def check_targets(y: object, n: int, outputs: int) -> Tensor:
     target = as_matrix(target, "y").double()
     if n < 2:
         raise InvalidInput("training needs at least 2 rows, got 1: a single row fixes nothing")
+    size, room = float(target.abs().max()), torch.finfo(dtype).max ** 0.4
+    if size > room or 0 < size < 1 / room:
+        raise InvalidInput(
+            f"y reaches {size:.1e}, which {dtype} cannot square and sum: scale it to about 1"
+        )
     flat = (target == target[0]).all(0).nonzero()[:, 0]
     if flat.numel() == outputs:
         raise InvalidInput(
@@ -238,19 +243,23 @@ def _check_settings(
     max_iter: int,
     ridge: float,
     step: float | str,
+    seed: int,
+    center: bool | None,
+    callback: object,
 ) -> None:
     if solver not in SOLVERS:
         raise unknown_name("solver", solver, SOLVERS)
     if sketch not in SKETCHES:
         raise unknown_name("sketch", sketch, SKETCHES)
-    if not (isinstance(tol, int | float) and math.isfinite(tol) and tol >= 0):
-        raise InvalidInput(f"tol must be a finite number >= 0, got {tol!r}")
-    if isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 0:
-        raise InvalidInput(f"max_iter must be an integer >= 0, got {max_iter!r}")
-    if not (isinstance(ridge, int | float) and math.isfinite(ridge) and ridge >= 0):
-        raise InvalidInput(f"ridge must be a finite number >= 0, got {ridge!r}")
-    good = step == "auto" or (
-        isinstance(step, int | float) and not isinstance(step, bool) and 0 < step < math.inf
-    )
-    if not good:
+    number("tol", tol)
+    integer("max_iter", max_iter, least=0)
+    integer("seed", seed, least=0)
+    number("ridge", ridge)
+    if center not in (None, True, False):
+        raise InvalidInput(f"center must be True, False or None, got {center!r}")
+    if callback is not None and not callable(callback):
+        raise InvalidInput(f"callback must be callable, got {callback!r}")
+    if step != "auto" and isinstance(step, str):
         raise InvalidInput(f"step must be 'auto' or a finite number > 0, got {step!r}")
+    if step != "auto":
+        number("step", step, above=True)

@@ -126,7 +126,7 @@ def run(
             return end("converged")
         dead = state.dead()
         if dead:
-            return end("failed", describe_dead(dead))
+            return end("failed", describe_dead(dead, state.net.activation))
         if not math.isfinite(now) or now > 1e6 * max(1.0, residuals[0]):
             return end(
                 "failed",
@@ -170,8 +170,9 @@ def run(
         if certificate is not None:
             certificates.append(certificate)
             if certificate.note:
+                if not any(note.endswith(certificate.note) for note in notes):
+                    log.warning("iteration %d: %s", iteration + 1, certificate.note)
                 notes.append(f"iteration {iteration + 1}: {certificate.note}")
-                log.warning(notes[-1])
         info = Iteration(
             iteration + 1,
             residuals[-1],

@@ -59,15 +59,23 @@ class CirculantWeight(StructuredWeight):
         m_out, m_in = self.shape
         self._hadamard(block, self._signs[0, :m_in], work)
         work.mul_(self._signs[1])
-        waves = torch.fft.rfft(work).mul_(self._spectrum)
-        out.copy_(torch.fft.irfft(waves, n=self.length)[:, :m_out])
+        out.copy_(self._convolve(work, self._spectrum)[:, :m_out])
 
     def _apply_transpose(self, block: Tensor, work: Tensor, out: Tensor) -> None:
         m_in = self.shape[1]
-        waves = torch.fft.rfft(block, n=self.length).mul_(self._spectrum.conj())
-        full = torch.fft.irfft(waves, n=self.length)
+        full = self._convolve(block, self._spectrum.conj())
         self._hadamard(full, self._signs[1], work)
         torch.mul(work[:, :m_in], self._signs[0, :m_in], out=out)
+
+    def _convolve(self, block: Tensor, spectrum: Tensor) -> Tensor:
+        # Fewer rows than threads, and the FFT splits a row, which rounds otherwise; a row alone
+        # takes another path again. Rows of zeros keep the bits the same on any number of threads.
+        n = block.shape[0]
+        least = max(2, torch.get_num_threads())
+        if n < least:
+            block = torch.cat([block, block.new_zeros(least - n, block.shape[1])])
+        waves = torch.fft.rfft(block, n=self.length).mul_(spectrum)
+        return torch.fft.irfft(waves, n=self.length)[:n]
 
     def _hadamard(self, source: Tensor, signs: Tensor, out: Tensor) -> None:
         pick("fwht", self.device).transform(source[:, :, None], signs, out[:, :, None])

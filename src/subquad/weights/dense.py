@@ -42,7 +42,7 @@ class DenseWeight(FrozenWeight):
             raise InvalidInput(f"a weight must be float32 or float64, got {matrix.dtype}")
         if not bool(torch.isfinite(matrix).all()):
             raise InvalidInput("a weight holds NaN or infinity: every entry must be finite")
-        return cls(matrix.detach().t().contiguous())
+        return cls(matrix.detach().t().clone(memory_format=torch.contiguous_format))
 
     @classmethod
     def gaussian(
@@ -123,8 +123,9 @@ class DenseWeight(FrozenWeight):
         return self.table[index]
 
     def dense(self) -> Tensor:
-        """Return W."""
-        return self.table.T
+        """Return W, in memory of its own."""
+        record("dense", bytes=2 * self.nbytes)
+        return self.table.T.clone()
 
 
 def _thin(rows: Rows) -> Rows:

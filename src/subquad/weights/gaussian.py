@@ -26,7 +26,7 @@ class GaussianWeight(FrozenWeight):
     Philox4x32-10 and an inverse normal distribution of fixed order (`kernels/weights_plain.py`):
     an entry has the same bits in any product, any order and on any number of threads; float64
     weights are those of float32 before scaling. A normal is one of 2^32 values, at most 6.34 in
-    size, each within 3e-7 of the exact quantile.
+    size, each within about a unit in the last place of the exact quantile.
 
     A product costs `n m k` operations, k entries a row of Y, and m times the number of columns
     in the union of supports for generating.

@@ -133,7 +133,7 @@ class MappedWeight(FrozenWeight):
         return torch.from_numpy(found).to(self.device)
 
     def _step(self, width: int) -> int:
-        return max(1, BLOCK_BYTES // (width * self.dtype.itemsize))
+        return max(1, BLOCK_BYTES // (max(width, 1) * self.dtype.itemsize))
 
     def _record(self, name: str, n: int, reads: int) -> None:
         record(name, flops=2 * n * reads, bytes=self._map.itemsize * reads)
@@ -168,10 +168,11 @@ def _find(path: str, name: str) -> _Entry:
         raise unknown_name(f"tensor of {path}", name, header)
     entry = header[name]
     try:
-        dtype, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        dtype, shape, (begin, end) = str(entry["dtype"]), entry["shape"], entry["data_offsets"]
+        sound = all(type(k) is int and k >= 0 for k in (*shape, begin, end))
     except (KeyError, TypeError, ValueError):
-        entry = None
-    if entry is None or not all(type(k) is int and k >= 0 for k in [*shape, begin, end]):
+        sound = False
+    if not sound:
         raise InvalidInput(f"{path}: the header's entry for {name!r} is not complete")
     count = math.prod(shape)
     if dtype not in STORED:

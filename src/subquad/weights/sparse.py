@@ -138,8 +138,8 @@ def _draw(
         column, order = torch.sort((drawn * size).long(), dim=1, stable=True)
         places[runs] = order.int()
         counts += torch.bincount((first + column).flatten(), minlength=m_in)
-        normal = torch.randn(size.shape[0], m_out, generator=generator, dtype=dtype)
-        values[runs] = normal * (size.double() * (2 / m_out)).sqrt().to(dtype)
+        normal = torch.randn(size.shape[0], m_out, generator=generator, dtype=torch.float64)
+        values[runs] = normal * (size.double() * (2 / m_out)).sqrt()
     start = torch.zeros(m_in + 1, dtype=torch.int64)
     torch.cumsum(counts, 0, out=start[1:])
     return SparseRows(
