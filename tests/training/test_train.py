@@ -240,7 +240,7 @@ def test_bad_input_gets_one_line() -> None:
         ({"solver": "exat"}, "did you mean 'exact'"),
         ({"sketch": "fft"}, "unknown sketch 'fft'"),
         ({"flush": "spares"}, "did you mean 'sparse'"),
-        ({"flush": -1}, "rank must be >= 1"),
+        ({"flush": -1}, "a rank must be an integer >= 1, got -1"),
         ({"tol": -1.0}, "tol must be"),
         ({"tol": math.nan}, "tol must be"),
         ({"max_iter": -1}, "max_iter must be"),

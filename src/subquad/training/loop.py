@@ -107,8 +107,7 @@ def run(
     """Drive the state's outputs (n×C) to the target until converged, stuck or stopped.
 
     Residuals are stated relative to ``size``. A step goes ``length`` of the direction's way; with
-    ``search`` a step that does not lessen the
-    squared error plus penalty is halved until it does.
+    ``search`` a step that does not lessen the squared error plus penalty is halved until it does.
     """
     error = state.outputs - target
     residuals = [float(error.norm()) / size]
@@ -122,7 +121,7 @@ def run(
     best, best_at, fell = goal, 0, math.inf
     for iteration in range(stopping.max_iter + 1):
         now = residuals[-1]
-        if now <= stopping.tol or fell < stopping.fall:
+        if now <= stopping.tol or abs(fell) < stopping.fall:
             return end("converged")
         dead = state.dead()
         if dead:
