@@ -23,8 +23,8 @@ def test_products(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_threads(dtype: torch.dtype) -> None:
-    """Also at lengths where the FFT by itself would split a single row over the threads."""
-    check_threads(make(20_000, 30_000, dtype=dtype))
+    """To rounding: the FFT splits its work by the number of threads and of rows."""
+    check_threads(make(20_000, 30_000, dtype=dtype), tolerance=20 * torch.finfo(dtype).eps)
 
 
 def test_it_is_a_circulant_times_a_signed_hadamard_matrix_cut_to_size() -> None:

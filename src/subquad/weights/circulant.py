@@ -19,7 +19,8 @@ class CirculantWeight(StructuredWeight):
     other widths are padded at the input and cut at the output. Every row by itself is exactly
     i.i.d. N(0, 2/m_out); rows are uncorrelated, but all shifts of one vector. H D1 spreads an
     input over all of g, D2 breaks the pattern of H's rows: without both, neighbouring neurons
-    would see almost the same. Keeps the spectrum of g and 2M signs.
+    would see almost the same. Keeps the spectrum of g and 2M signs. The FFT splits its work by the
+    number of threads, so products are equal to rounding, not bit for bit.
 
     Args:
         m_out: rows of W.
@@ -68,14 +69,8 @@ class CirculantWeight(StructuredWeight):
         torch.mul(work[:, :m_in], self._signs[0, :m_in], out=out)
 
     def _convolve(self, block: Tensor, spectrum: Tensor) -> Tensor:
-        # Fewer rows than threads, and the FFT splits a row, which rounds otherwise; a row alone
-        # takes another path again. Rows of zeros keep the bits the same on any number of threads.
-        n = block.shape[0]
-        least = max(2, torch.get_num_threads())
-        if n < least:
-            block = torch.cat([block, block.new_zeros(least - n, block.shape[1])])
         waves = torch.fft.rfft(block, n=self.length).mul_(spectrum)
-        return torch.fft.irfft(waves, n=self.length)[:n]
+        return torch.fft.irfft(waves, n=self.length)
 
     def _hadamard(self, source: Tensor, signs: Tensor, out: Tensor) -> None:
         pick("fwht", self.device).transform(source[:, :, None], signs, out[:, :, None])
