@@ -161,6 +161,11 @@ def test_bad_settings_get_one_line() -> None:
     with pytest.raises(InvalidInput, match="shift must be <= 30, got 40"):
         ShiftedReLU(40.0)
     assert ShiftedReLU(30.0).normaliser > 0
+    for kind in (ShiftedReLU, ThresholdedLinear):
+        with pytest.raises(InvalidInput, match="relative must be True or False, got 'no'"):
+            kind(1.0, relative="no")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="Sigmoid: centred must be True or False"):
+        Sigmoid(centred=1)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="slope_below"):
         LeakyReLU(-0.1)
     with pytest.raises(InvalidInput, match=r"did you mean 'ShiftedReLU'\?"):

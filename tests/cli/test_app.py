@@ -144,7 +144,9 @@ def test_notes_of_the_library_are_shown_once(call, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_interrupt_ends_with_130_and_one_line(tables, tmp_path):
     code = (
-        "import sys, threading, signal, os, subquad.runs.fit as f\n"
+        "import sys, signal, subquad.runs.fit as f\n"
+        # A shell's background jobs, and all they start, ignore interrupts.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def slow(*a, **k):\n"
         "    print('training', flush=True)\n"
         "    import time; time.sleep(60)\n"

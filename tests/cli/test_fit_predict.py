@@ -150,6 +150,14 @@ def test_gradient_descent_that_ends_early(tables, call, tmp_path):
     assert summary["iterations"] == 2
 
 
+def test_the_rank_of_a_flush(tables, call, tmp_path):
+    for rank, expected in (("90", 0), ("0", 2)):
+        arguments = ("--method", "paper", "--flush", rank, "--out", tmp_path / rank)
+        code, _, err = call("fit", tables["regression"], *SMALL, *arguments, "-q")
+        assert code == expected
+    assert "a rank must be an integer >= 1, got 0" in err
+
+
 def test_dropped_columns_are_named(tables, call, tmp_path):
     path = tmp_path / "more.csv"
     lines = tables["regression"].read_text().splitlines()

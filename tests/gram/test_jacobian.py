@@ -138,7 +138,14 @@ def test_bad_input_gets_one_line() -> None:
         (lambda: J.matvec(torch.ones(3)), "for G q use gram_matvec"),
         (lambda: J.matvec([torch.ones(3, 3)]), "matrices of shapes"),
         (lambda: J.rmatvec(torch.ones(4)), r"q must have shape \(3,\)"),
+        (lambda: J.rmatvec("abc"), "q is not a numeric array"),
+        (lambda: J.gram_matvec([1.0, 2.0]), r"q must have shape \(3,\), got \(2,\)"),
+        (lambda: J.matvec("abc"), "x is not a numeric array"),
         (lambda: J.sketch(4, "srth"), "did you mean 'srht'"),
+        (lambda: J.sketch(2.5), "s must be an integer >= 1"),
+        (lambda: J.sketch(4, seed=-1), "seed must be an integer >= 0"),
+        (lambda: TensorJacobian([(U, V)], ["a", "b", "c"]), "groups must hold one integer"),
+        (lambda: TensorJacobian([(1e200 * U.double(), V.double())]).gram(), "overflows float64"),
     ]
     for call, message in cases:
         with pytest.raises(InvalidInput, match=message):

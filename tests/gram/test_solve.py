@@ -169,6 +169,7 @@ def test_zero_and_one_row_systems() -> None:
     zero = TensorJacobian([(torch.zeros(2, 2), torch.ones(2, 2))])
     x, certificate = solve_gram(zero, [1.0, 1.0])
     assert certificate.rank == 0
+    assert certificate.condition == math.inf
     assert certificate.residual == 1.0
 
 

@@ -15,6 +15,7 @@ from tests.oracles import sparse_matrix
 FLUSHES = ["never", "sparse", "paper", "lazy-columns", 7]
 M_OUT, M_IN = 24, 17
 STEPS = 500
+WIDE = torch.ones(4, 4, dtype=torch.float64)
 
 
 def gap(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -305,6 +306,16 @@ def test_bad_input_gets_one_line(tmp_path: Path) -> None:
         (lambda: structure.update(torch.ones(3, 1), torch.ones(3, 1)), r"U must have shape \(4, r"),
         (lambda: structure.update(torch.ones(4, 1), torch.ones(3, 2)), "as many columns"),
         (lambda: structure.update(nan, torch.ones(3, 1)), "U holds NaN"),
+        (
+            lambda: structure.update(1e300 * WIDE[:, :1], torch.ones(3, 1)),
+            "U overflows torch.float",
+        ),
+        (lambda: structure.update(WIDE[:, :1].cfloat(), torch.ones(3, 1)), "U must be real"),
+        (lambda: structure.query(nan[:3].T), "Y holds NaN"),
+        (lambda: structure.query(SparseRows.from_dense(nan[:3].T)), "Y holds NaN"),
+        (lambda: structure.query(1e300 * WIDE[:, :3]), "Y overflows torch.float32"),
+        (lambda: structure.query_transpose(nan.T), "Y holds NaN"),
+        (lambda: structure.query_transpose(WIDE.cfloat()), "Y must be real"),
         (lambda: structure.query(torch.ones(3)), "add an axis"),
         (lambda: structure.query(torch.ones(1, 4)), "rows of length 3"),
         (lambda: structure.query_transpose(torch.ones(1, 3)), "rows of length 4"),

@@ -73,6 +73,12 @@ def test_metrics(runs):
     assert records[-1]["kind"] == "predictions"
 
 
+def test_the_model_is_as_readable_as_the_rest(runs):
+    folder = runs["regression"][0].folder
+    modes = {(folder / name).stat().st_mode for name in ("model.safetensors", "config.json")}
+    assert len(modes) == 1
+
+
 def test_prediction_file(runs, tmp_path):
     run, _, table = runs["classification"]
     prediction = run.predict(table)

@@ -178,6 +178,19 @@ def test_bad_rows(kind: Kind, U: object, V: object, groups: object, message: str
 
 
 @KINDS
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_entries_that_are_not_finite_are_refused(kind: Kind, value: float) -> None:
+    U, V = random(3, 4), random(3, 3, seed=1)
+    bad = U.clone()
+    bad[1, 2] = value
+    for left in (bad, SparseRows.from_dense(bad)):
+        with pytest.raises(InvalidInput, match="U holds NaN or infinity"):
+            kind(4, 3, 5).sketch(left, V, groups=[0, 0, 1])
+        with pytest.raises(InvalidInput, match="V holds NaN or infinity"):
+            kind(3, 4, 5).sketch(V, left)
+
+
+@KINDS
 @pytest.mark.parametrize(("options", "message"), BAD_SIZES)
 def test_bad_sizes(kind: Kind, options: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):

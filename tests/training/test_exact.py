@@ -18,6 +18,7 @@ from subquad import (
     train,
 )
 from subquad.activations import Activation
+from subquad.training.fixedinputs import FixedInputs
 from subquad.training.samplespace import SampleSpaceState
 from tests.oracles import autograd_jacobian, dense_gauss_newton, targets, unit_rows
 
@@ -149,7 +150,7 @@ def test_float32_reaches_1e_6_and_does_not_drift() -> None:
     net = WideNet(16, 8192, 2, weights="dense")
     X, y = unit_rows(64, 16), targets(64)
     assert train(net, X, y, tol=1e-6).status == "converged"
-    state = SampleSpaceState(net, X.float(), 0.0)
+    state = SampleSpaceState(FixedInputs(net, X.float()))
     target = y[:, None] + state.outputs
     for _ in range(50):
         error = state.outputs - target

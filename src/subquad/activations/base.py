@@ -56,6 +56,11 @@ class Activation(ABC):
         """Return `d sigma / d rho`, or None where it is 0 almost everywhere."""
 
     @property
+    def linear(self) -> bool:
+        """Whether sigma is g plus something that does not depend on g where it fires."""
+        return False
+
+    @property
     def normaliser(self) -> float:
         """`c = 1 / (2 E[sigma(g)^2])`."""
         return 1.0 / (2.0 * self.second_moment)
@@ -99,3 +104,9 @@ def check_shift(owner: str, shift: object) -> None:
     """Refuse a shift that is no finite number from 0 to :data:`MOST_SHIFT`."""
     if number(f"{owner}: shift", shift) > MOST_SHIFT:
         raise InvalidInput(f"{owner}: shift must be <= {MOST_SHIFT:g}, got {shift!r}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False: "no" would count as true."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be True or False, got {value!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation, check_shift
+from subquad.activations.base import Activation, check_flag, check_shift
 
 
 def normal_tail(b: float) -> float:
@@ -38,6 +38,7 @@ class ShiftedReLU(Activation):
 
     def __post_init__(self) -> None:
         check_shift("ShiftedReLU", self.shift)
+        check_flag("ShiftedReLU: relative", self.relative)
 
     @property
     def threshold(self) -> float:
@@ -48,6 +49,11 @@ class ShiftedReLU(Activation):
     def follows_norm(self) -> bool:
         """Whether the threshold is multiplied by the input's norm."""
         return self.relative
+
+    @property
+    def linear(self) -> bool:
+        """Slope 1 above the threshold."""
+        return True
 
     @property
     def second_moment(self) -> float:
@@ -83,6 +89,11 @@ class ReLU(Activation):
     def follows_norm(self) -> bool:
         """A threshold of 0 does not move."""
         return False
+
+    @property
+    def linear(self) -> bool:
+        """Slope 1 above the threshold."""
+        return True
 
     @property
     def second_moment(self) -> float:

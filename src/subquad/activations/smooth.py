@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation
+from subquad.activations.base import Activation, check_flag
 from subquad.checks import number
 
 
@@ -142,6 +142,9 @@ class Sigmoid(Everywhere):
     """
 
     centred: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag("Sigmoid: centred", self.centred)
 
     def curve(self, g: Tensor) -> Tensor:
         """Return `sigmoid(g)`, less 1/2 if centred."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation, check_shift
+from subquad.activations.base import Activation, check_flag, check_shift
 from subquad.activations.shifted_relu import normal_density, normal_tail
 
 
@@ -27,6 +27,7 @@ class ThresholdedLinear(Activation):
 
     def __post_init__(self) -> None:
         check_shift("ThresholdedLinear", self.shift)
+        check_flag("ThresholdedLinear: relative", self.relative)
 
     @property
     def threshold(self) -> float:
@@ -37,6 +38,11 @@ class ThresholdedLinear(Activation):
     def follows_norm(self) -> bool:
         """Whether the threshold is multiplied by the input's norm."""
         return self.relative
+
+    @property
+    def linear(self) -> bool:
+        """Slope 1 above the threshold."""
+        return True
 
     @property
     def second_moment(self) -> float:

@@ -10,7 +10,7 @@ import typer
 from subquad.cli.options import Json, Output, Threads, use_threads
 from subquad.errors import InvalidInput, unknown_name
 
-NAMES = ("scaling", "sketch")
+NAMES = ("peers", "scaling", "sketch", "widest")
 
 
 def bench(
@@ -18,7 +18,7 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
-            help=f"Benchmark: {' or '.join(NAMES)}.",
+            help=f"Benchmark: {', '.join(NAMES)}.",
             autocompletion=lambda: list(NAMES),
         ),
     ],
@@ -29,8 +29,11 @@ def bench(
         typer.Option(min=1, help="Width; scaling takes several: --width 1024 --width 2048 …"),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Rows.")] = None,
-    depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers (scaling).")] = None,
-    shift: Annotated[float | None, typer.Option(min=0, help="Threshold (scaling).")] = None,
+    depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers.")] = None,
+    shift: Annotated[float | None, typer.Option(min=0, help="Threshold b.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Kind of frozen weights (peers, widest).")
+    ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Sketch size (sketch).")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed.")] = None,
     threads: Threads = None,
@@ -53,6 +56,7 @@ def bench(
         "samples": samples,
         "depth": depth,
         "shift": shift,
+        "weights": weights,
         "size": size,
         "seed": seed,
     }

@@ -6,6 +6,7 @@ condition, and float32 would lose it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,8 @@ from subquad.gram.certificate import Certificate
 
 EPS = torch.finfo(torch.float64).eps
 TINY = torch.finfo(torch.float64).tiny
+POWERS = 6
+"""Steps of the power iterations behind a condition number: its size is wanted, not its digits."""
 SOLVED = 1e-8
 """Residual up to which a system counts as solved rather than singular."""
 
@@ -110,7 +113,7 @@ def _eigen(matrix: Tensor) -> Factorised:
     record("eigh", flops=9 * n**3, bytes=32 * n * n)
     top = float(values[-1])
     rank = int((values > EPS * n * top).sum())
-    condition = top / max(float(values[0]), EPS * top / n, TINY)
+    condition = top / max(float(values[0]), EPS * top / n, TINY) if top > 0 else math.inf
     return Factorised(matrix, None, values, vectors, condition, rank, "eigendecomposition")
 
 
@@ -121,12 +124,12 @@ def _condition(matrix: Tensor, lower: Tensor) -> float:
     start[1::2] = -0.7  # not an eigenvector of anything symmetric under exchange
     top, low = start / start.norm(), start / start.norm()
     largest = smallest = 1.0
-    for _ in range(12):
+    for _ in range(POWERS):
         top = matrix @ top
         low = torch.cholesky_solve(low[:, None], lower)[:, 0]
         largest, smallest = float(top.norm()), float(low.norm())
         if not (0 < smallest < float("inf")) or largest == 0:
             return float("inf")
         top, low = top / largest, low / smallest
-    record("condition", flops=12 * 4 * n * n, bytes=12 * 16 * n * n)
+    record("condition", flops=POWERS * 4 * n * n, bytes=POWERS * 16 * n * n)
     return max(1.0, largest * smallest)

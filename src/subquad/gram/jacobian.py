@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subquad.checks import as_numbers, integer
 from subquad.cost import record
 from subquad.errors import InvalidInput, unknown_name
 from subquad.kernels import pick
@@ -90,6 +91,8 @@ class TensorJacobian:
                     total += self._gram_by_blocks(u, v, self.groups)
                 else:
                     total += self._gram_by_matrices(u, v, self.groups)
+            if not bool(torch.isfinite(total.sum())):
+                raise InvalidInput("the Gram matrix overflows float64: scale the terms to about 1")
             self._gram = total
         return self._gram
 
@@ -107,12 +110,13 @@ class TensorJacobian:
             return 2 * self.rows**2
         return sum(4 * self.length * u.shape[1] * v.shape[1] for u, v in self.terms)
 
-    def gram_matvec(self, q: Tensor) -> Tensor:
+    def gram_matvec(self, q: object) -> Tensor:
         """Return `G q` in float64: from G where it is formed, else through `J (J^T q)`."""
+        weights = self._weights(q)
         if self._gram is not None:
             record("gram_matvec", flops=2 * self.rows**2, bytes=self._gram.nbytes)
-            return self._gram @ q.double()
-        spread = self._spread(q.double())
+            return self._gram @ weights
+        spread = self._spread(weights)
         total = torch.zeros(self.length, dtype=torch.float64, device=self.device)
         for u, v in self.terms:
             left, right = to_dense(u), to_dense(v)
@@ -148,14 +152,12 @@ class TensorJacobian:
 
     def pullback(self, q: object) -> list[tuple[Rows, Rows]]:
         """Return `J^T q` as one pair of row factors per layer: `sum_t q_t u_t v_t^T`."""
-        weights = torch.as_tensor(q, dtype=torch.float64, device=self.device)
-        if weights.shape != (self.rows,):
-            raise InvalidInput(f"q must have shape ({self.rows},), got {tuple(weights.shape)}")
-        spread = self._spread(weights)
+        spread = self._spread(self._weights(q))
         return [(scale_rows(u, spread), v) for u, v in self.terms]
 
     def sketch(self, s: int, kind: str = "srht", seed: int = 0) -> Tensor:
         """Return `J S^T` (n×s) in float64, an independent sketch for each layer."""
+        s = integer("s", s, least=1)
         total = torch.zeros(self.rows, s, dtype=torch.float64, device=self.device)
         for tool, (u, v) in zip(self.sketches(s, kind, seed), self.terms, strict=True):
             total += tool.sketch(u, v, self.groups).double()
@@ -165,7 +167,9 @@ class TensorJacobian:
         """Return the sketch of each layer."""
         if kind not in SKETCHES:
             raise unknown_name("sketch", kind, SKETCHES)
-        seeds = np.random.SeedSequence(seed).generate_state(len(self.terms))
+        seeds = np.random.SeedSequence(integer("seed", seed, least=0)).generate_state(
+            len(self.terms)
+        )
         return [
             SKETCHES[kind](u.shape[1], v.shape[1], s, seed=int(own))
             for (u, v), own in zip(self.terms, seeds, strict=True)
@@ -178,6 +182,12 @@ class TensorJacobian:
             for tool, (u, v) in zip(self.sketches(s, kind, 0), self.terms, strict=True)
         )
 
+    def _weights(self, q: object) -> Tensor:
+        weights = as_numbers(q, "q").to(self.device, torch.float64)
+        if weights.shape != (self.rows,):
+            raise InvalidInput(f"q must have shape ({self.rows},), got {tuple(weights.shape)}")
+        return weights
+
     def _spread(self, q: Tensor) -> Tensor:
         return q if self.groups is None else q[self.groups]
 
@@ -189,11 +199,11 @@ class TensorJacobian:
     def _matrices(self, x: object) -> list[Tensor]:
         shapes = [(u.shape[1], v.shape[1]) for u, v in self.terms]
         if isinstance(x, list | tuple):
-            matrices = [torch.as_tensor(part) for part in x]
+            matrices = [as_numbers(part, "x").to(self.device) for part in x]
             if [tuple(part.shape) for part in matrices] != shapes:
                 raise InvalidInput(f"x must list matrices of shapes {shapes}")
             return matrices
-        flat = torch.as_tensor(x)
+        flat = as_numbers(x, "x").to(self.device)
         if flat.shape != (self.shape[1],):
             raise InvalidInput(
                 f"x must have shape ({self.shape[1]},) or be one matrix per layer, "
@@ -322,7 +332,10 @@ def _pair(l: int, term: object) -> tuple[Rows, Rows]:
 
 
 def _groups(groups: object, length: int) -> Tensor:
-    given = torch.as_tensor(groups)
+    try:
+        given = torch.as_tensor(groups)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(f"groups must hold one integer per term: {error}") from None
     if given.shape != (length,) or given.is_floating_point() or given.dtype == torch.bool:
         raise InvalidInput(
             f"groups must hold one integer per term, shape ({length},), "

@@ -2,7 +2,7 @@
 
 `x = (J̃ J̃^T)^{-1} c` with `J̃ = J S^T` (n×s). On the row space `‖J̃^T y‖ = (1±eps) ‖J^T y‖`
 gives `‖G x - c‖ <= O(eps sqrt(kappa)) ‖c‖`: the paper leaves the sqrt(kappa) out, because it
-symmetrises a product that is not symmetric (`math.md` 3f).
+symmetrises a product that is not symmetric (docs/paper.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `W + U V^T` with W behind the operator protocol. A query reads only the columns in its
 support, O(m (nnz(y) + r)); an update appends, O(1) arithmetic; a flush policy decides when
-the product is written out (Lemma "low_rank_maintain"; `math.md` 3e says why the policy
+the product is written out (Lemma "low_rank_maintain"; docs/paper.md says why the policy
 matters with ordinary multiplication).
 """
 
@@ -104,7 +104,10 @@ class LowRankMaintenance:
 
     def query(self, Y: object) -> Tensor:
         """Return `Y (W + U V^T)^T` (n×m_out) for rows Y (n×m_in), dense or sparse."""
-        rows = self._rows(Y, 1)
+        return self.query_rows(self._rows(Y, 1))
+
+    def query_rows(self, rows: Rows) -> Tensor:
+        """The same for rows of the right type and length, as a network's layers give them."""
         with self.cost:
             self.policy.before_query(self, rows)
             out = self.weight.matmul(rows)
@@ -112,7 +115,10 @@ class LowRankMaintenance:
 
     def query_transpose(self, Y: object, at: SparseRows | None = None) -> Tensor:
         """Return `Y (W + U V^T)` (n×m_in) for rows Y (n×m_out), or its entries on ``at``."""
-        rows = self._rows(Y, 0)
+        return self.query_transpose_rows(self._rows(Y, 0), at)
+
+    def query_transpose_rows(self, rows: Rows, at: SparseRows | None = None) -> Tensor:
+        """The same for rows of the right type and length, as a network's layers give them."""
         with self.cost:
             out = self.weight.matmul_transpose(rows, at)
             return out.add_(self.pending.apply_transpose(rows, at)) if self.rank else out
@@ -220,7 +226,7 @@ class LowRankMaintenance:
             raise InvalidInput(
                 f"{name} takes rows of length {self.shape[side]}, got shape {tuple(rows.shape)}"
             )
-        return rows.to(self.frozen.dtype)
+        return self._converted(rows, "Y")
 
     def _factor(self, given: object, name: str, side: int) -> Tensor:
         rows = as_rows(given, name=name)
@@ -229,6 +235,18 @@ class LowRankMaintenance:
             raise InvalidInput(
                 f"{name} must have shape ({self.shape[side]}, r), got {tuple(matrix.shape)}"
             )
-        if not bool(torch.isfinite(matrix).all()):
+        converted = self._converted(matrix, name)
+        return converted if isinstance(converted, Tensor) else converted.dense()
+
+    def _converted(self, rows: Rows, name: str) -> Rows:
+        """The rows in the weights' type, all finite there."""
+        values = rows.values if isinstance(rows, SparseRows) else rows
+        if values.is_complex():
+            raise InvalidInput(f"{name} must be real, got {values.dtype}")
+        if not bool(torch.isfinite(values).all()):
             raise InvalidInput(f"{name} holds NaN or infinity: every entry must be finite")
-        return matrix.to(self.frozen.dtype)
+        dtype = self.frozen.dtype
+        converted = values.to(dtype)
+        if not bool(torch.isfinite(converted).all()):
+            raise InvalidInput(f"{name} overflows {dtype}: scale its entries to about 1")
+        return rows.with_values(converted) if isinstance(rows, SparseRows) else converted

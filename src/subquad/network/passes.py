@@ -90,7 +90,7 @@ def forward(
     """Run a batch (n×m_0) through the layers."""
     traces = []
     for layer in layers:
-        trace = fire(activation, layer.query(inputs), inputs, row_norms(inputs))
+        trace = fire(activation, layer.query_rows(inputs), inputs, row_norms(inputs))
         traces.append(trace)
         inputs = trace.value
     return traces
@@ -128,7 +128,7 @@ def backward(
         upper = traces[l + 1]
         slope = _repeat(traces[l].slope, outputs)
         pattern = slope if isinstance(slope, SparseRows) else None
-        back = layers[l + 1].query_transpose(above, at=pattern)
+        back = layers[l + 1].query_transpose_rows(above, pattern)
         if upper.norm_slope is not None:
             pull = _norm_pull(above, upper, outputs)
             back = back + _along_input(pull, upper, pattern, outputs)

@@ -115,7 +115,7 @@ def train_on(
         method=settings.method,
         layers=settings.layers,
         solver=settings.solver,
-        flush=settings.flush,
+        flush=int(settings.flush) if settings.flush.isdecimal() else settings.flush,
         ridge=settings.ridge,
         center=settings.center,
         tol=settings.tol,

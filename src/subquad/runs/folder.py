@@ -105,6 +105,8 @@ class Run:
         with replacing(self.folder / MODEL) as temporary:
             contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
             safetensors.torch.save_file(contiguous, str(temporary))
+            # safetensors makes a private file; a model is as readable as its folder.
+            temporary.chmod(self.folder.stat().st_mode & 0o666)
             digest = _digest(temporary)
         lines = [json.dumps(plain(record), allow_nan=False) for record in metrics]
         write_text(self.folder / METRICS, "".join(line + "\n" for line in lines))

@@ -49,9 +49,13 @@ class ProductSketch(ABC):
         left, right = self.checked(U, V)
         n = left.shape[0]
         if groups is None:
-            return self._sketch(left, right, None, n)
-        ids = _group_ids(groups, n).to(left.device)
-        return self._sketch(left, right, ids, int(ids.max()) + 1 if n else 0)
+            out = self._sketch(left, right, None, n)
+        else:
+            ids = _group_ids(groups, n).to(left.device)
+            out = self._sketch(left, right, ids, int(ids.max()) + 1 if n else 0)
+        if not bool(torch.isfinite(out.sum())):  # the result is smaller to look through
+            _check_finite(U=left, V=right)
+        return out
 
     def dense(self) -> Tensor:
         """S itself, s×(m1·m2) in float64, from its definition; column i·m2 + j is for (i, j)."""
@@ -150,6 +154,13 @@ def _rows(name: str, matrix: object, length: str, m: int) -> Rows:
         raise InvalidInput(f"{name} must have its columns in 0..{m - 1}, got {got}")
     values = rows.values.detach().contiguous()
     return SparseRows(start.contiguous(), columns.contiguous(), values, m)
+
+
+def _check_finite(**given: Rows) -> None:
+    for name, rows in given.items():
+        values = rows.values if isinstance(rows, SparseRows) else rows
+        if not bool(torch.isfinite(values).all()):
+            raise InvalidInput(f"{name} holds NaN or infinity: every entry must be finite")
 
 
 def _group_ids(groups: object, n: int) -> Tensor:

@@ -16,7 +16,10 @@ from subquad.gram import METHODS as SOLVERS
 from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
 from subquad.network import WideNet
+from subquad.training import firingbits
 from subquad.training.direction import Direction, GaussNewton, GradientDescent, SampleSpaceNewton
+from subquad.training.firingbits import FiringBitsState
+from subquad.training.fixedinputs import FixedInputs
 from subquad.training.leaveout import full_gram, leave_one_out
 from subquad.training.loop import State, Stopping, run
 from subquad.training.maintained import MaintainedState
@@ -140,7 +143,9 @@ def train(
     state: State
     with cost.init:
         if in_samples:
-            state = SampleSpaceState(net, inputs, ridge)
+            fixed = FixedInputs(net, inputs)
+            compiled = firingbits.applies(net, ridge)
+            state = FiringBitsState(fixed) if compiled else SampleSpaceState(fixed, ridge)
         else:
             state = MaintainedState(net, inputs, layers, flush)
     size = float(target.norm())

@@ -60,6 +60,9 @@ class MaintainedState:
         self.above = [first, *forward(layers[1:], activation, first.value)]
         self.outputs = readout(self.above[-1].value, self.net.output_weights)  # (n, C), float64
 
+    def confirm(self) -> None:
+        """Every step queries the weights; there is nothing to add."""
+
     def dead(self) -> list[tuple[int, int]]:
         """(layer, sample) for samples that fire no neuron there."""
         return [(l, int(i)) for l, trace in enumerate(self.traces) for i in trace.dead]

@@ -13,22 +13,21 @@ weights are its pre-activations.
 
 An update `D <- D + eta (D' - D)` is `P += eta (P' - P)` and `Z += eta (P' K - (Z - Z_0))`.
 Without ridge `D' - D = -B H`. Neurons are independent given Q and K, so one pass over Z in
-chunks does everything; `m^2` appears nowhere. (`math.md`, section 4.)
+chunks does everything; `m^2` appears nowhere. :mod:`subquad.training.firingbits` does the same
+from flipped bits alone, where the activation and the machine allow it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from subquad.cost import record
-from subquad.gram.jacobian import inner
 from subquad.network import WideNet
-from subquad.network.passes import forward, row_norms
-from subquad.rows import Rows
+from subquad.training.fixedinputs import FixedInputs
 
 CHUNK_BYTES = 1 << 25
 """Pre-activations handled at a time: small enough for a cache, large enough for BLAS."""
@@ -38,9 +37,9 @@ CHUNK_BYTES = 1 << 25
 class SampleSpaceJacobian:
     """The Jacobian at one point: its Gram matrix per output, and products with the whole."""
 
-    state: SampleSpaceState
     gram: Tensor  # (n, n) float64: the diagonal block of every output, since A_rc^2 = 1
     change: Tensor  # J D, (n C,) float64; zeros without ridge
+    product: Callable[[Tensor], Tensor]  # with the whole (nC)×(nC) Gram matrix
 
     @property
     def rows(self) -> int:
@@ -52,33 +51,23 @@ class SampleSpaceJacobian:
         """C."""
         return self.rows // self.gram.shape[0]
 
-    def product(self, q: Tensor) -> Tensor:
-        """Return `G q` for the whole (nC)×(nC) Gram matrix: `(S ∘ (K B)) A`."""
-        return self.state.gram_product(q)
-
 
 class SampleSpaceState:
     """A last layer in training on fixed samples.
 
     Args:
-        net: where to start; it is not touched.
-        inputs: the training rows, n×d.
+        fixed: what does not change.
         ridge: in units of G/m; the penalty is `ridge m ‖D‖² / 2`.
     """
 
-    def __init__(self, net: WideNet, inputs: Tensor, ridge: float) -> None:
-        self.start, self.ridge = net, ridge
-        self.activation = net.activation
-        self.head = net.output_weights  # (m, C)
-        self.below = forward(net.layers[:-1], net.activation, inputs)
-        self.inputs: Rows = self.below[-1].value if self.below else inputs
-        self.width, self.samples = net.widths[-1], inputs.shape[0]
-        norms = row_norms(self.inputs).to(net.dtype)
-        self.rho = norms if net.activation.follows_norm else torch.ones_like(norms)
-        self.kernel = inner(self.inputs)  # K, float64
-        self._kernel = self.kernel.to(net.dtype)
-        self.Z = net.layers[-1].query(self.inputs).T.contiguous()
-        self.Z_start = self.Z.clone() if ridge else None
+    def __init__(self, fixed: FixedInputs, ridge: float = 0.0) -> None:
+        self.fixed, self.ridge = fixed, ridge
+        self.activation, self.head, self.rho = fixed.activation, fixed.head, fixed.rho
+        self.width, self.samples = fixed.width, fixed.samples
+        self.kernel = fixed.kernel
+        self._kernel = self.kernel.to(fixed.Z.dtype)
+        self.Z = fixed.Z.clone() if ridge else fixed.Z
+        self.Z_start = fixed.Z if ridge else None
         self.P = torch.zeros_like(self.Z)
         self.eta = 0.0
         self.refresh()
@@ -86,14 +75,12 @@ class SampleSpaceState:
     @property
     def net(self) -> WideNet:
         """The network as it stands, its last layer's change as n factors."""
-        layers = [layer.fork("never") for layer in self.start.layers]
-        layers[-1].update_rows(self.P.T, self.inputs)
-        return self.start.with_layers(layers)
+        return self.fixed.net(self.P.T)
 
     @property
     def firing(self) -> list[float]:
         """Share of firing neurons in each layer."""
-        return [*(trace.firing for trace in self.below), self.last_firing]
+        return [*self.fixed.firing, self.last_firing]
 
     @property
     def penalty(self) -> float:
@@ -109,13 +96,14 @@ class SampleSpaceState:
 
     def dead(self) -> list[tuple[int, int]]:
         """(layer, sample) for samples that fire no neuron there."""
-        below = [(l, int(i)) for l, trace in enumerate(self.below) for i in trace.dead]
-        last = (self.gram.diagonal() == 0).nonzero()[:, 0]
-        return below or [(len(self.below), int(i)) for i in last]
+        return self.fixed.dead_samples(self.gram)
+
+    def confirm(self) -> None:
+        """Outputs are computed from the weights at every step; there is nothing to add."""
 
     def jacobian(self) -> SampleSpaceJacobian:
         """The Jacobian at the present point; :meth:`refresh` has formed its Gram already."""
-        return SampleSpaceJacobian(self, self.gram, self.change)
+        return SampleSpaceJacobian(self.gram, self.change, self.gram_product)
 
     def aim(self, jacobian: SampleSpaceJacobian, q: Tensor) -> None:
         """Take `-J^T q` as the direction (with ridge: `D' - D` with `D' = -J^T q`)."""
@@ -163,7 +151,7 @@ class SampleSpaceState:
         self._count("pass", 2 * n + 2 * outputs + 4)
 
     def gram_product(self, q: Tensor) -> Tensor:
-        """Return the whole Gram matrix times q (n C)."""
+        """Return the whole (nC)×(nC) Gram matrix times q: `(S ∘ (K B)) A`."""
         Q = q.reshape(self.samples, -1).to(self.Z.dtype)
         out = torch.zeros(self.samples, self.head.shape[1], dtype=torch.float64)
         out = out.to(self.Z.device)

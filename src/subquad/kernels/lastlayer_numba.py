@@ -1,0 +1,439 @@
+"""The last layer in sample space on firing bits alone, compiled for the CPU.
+
+Where an entry's bit does not change, its share of outputs and Gram matrix is linear in the step
+and known without looking. So an entry is computed only when it may have crossed its threshold:
+``expiry`` is its distance to the threshold when it was last computed plus its row's ``reach``
+then, and ``reach`` bounds all movement of a row's entries up to the row's last visit. A row is
+passed over while ``alarm``, its least expiry, is ahead of what it can have moved since: first by
+a bound for all rows, then by one that knows its bits. What this equals, entry for entry, is
+:class:`subquad.training.samplespace.SampleSpaceState`.
+
+With K = mean + (K - mean), an entry of a row with weights w moves by at most
+`mean |sum w| + max_i ‖K_i - mean‖ ‖w‖`: the common part is known from one sum, and by
+Cauchy-Schwarz the rest is small, since weights of either sign cancel in it.
+
+| symbol | shape | meaning |
+|---|---|---|
+| `Z` | m×n | pre-activations at the start; never written to |
+| `level`, `offset` | n | an entry fires for `z > level` and is then worth `z - offset` |
+| `bits`, `fresh` | m×words | firing bits where the step began, and as last computed |
+| `columns` | n×groups | ``bits`` transposed: 64 neurons a word |
+| `slot`, `store` | m, rows×n | a row's weights w when its bits last changed, where they ever did |
+| `epoch`, `seen` | m | moments of the row's last change of bits, and of its last visit |
+| `since` | moments×n | what the steps since each moment add to w where a row fires |
+
+Rows are cut into tasks by their number alone, and every task sums up its own share, so results
+do not depend on the number of threads.
+"""
+
+# mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-untyped-calls=False
+# mypy: disable-error-code="call-arg,assignment"
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic, overload
+
+TASKS = 64  # shares of the rows: more than threads, so that they end together
+LANE = 64  # bits of a word
+TILE = 512  # words of each sample's bits that are counted together: they fit the nearest caches
+ONE = np.uint64(1)
+SLACK = 1 + 1e-6  # what rounding may add to a movement
+FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
+
+SPREAD = (np.arange(256)[:, None] >> np.arange(8) & 1).astype(np.float32)
+"""A byte's bits as eight numbers."""
+
+
+@intrinsic
+def _ones(typing_context, word):
+    """Number of bits that are 1."""
+    return types.uint64(types.uint64), lambda context, builder, signature, args: builder.ctpop(
+        args[0]
+    )
+
+
+@intrinsic
+def _first(typing_context, word):
+    """Place of the lowest bit that is 1; the word must not be 0."""
+
+    def generate(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@numba.njit(cache=True)
+def _share(m, task, tasks):
+    """Rows of a task: whole words of ``columns``, so that no two tasks write to one."""
+    groups = (m + LANE - 1) // LANE
+    return LANE * (groups * task // tasks), min(m, LANE * (groups * (task + 1) // tasks))
+
+
+@numba.njit(cache=True)
+def _unpack(bits, mask):
+    """mask = 1 where the row fires, else 0, byte by byte."""
+    whole = bits.view(np.uint8)
+    for k in range(whole.size):
+        row = SPREAD[whole[k]]
+        for b in range(8):
+            mask[8 * k + b] = row[b]
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _dot(a, b):
+    total = a[:1][0] * 0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def _masked_sums(mask, q):
+    """Sum and norm of q where the row fires."""
+    s = v = q[:1][0] * 0
+    for i in range(q.size):
+        x = mask[i] * q[i]
+        s += x
+        v += x * x
+    return abs(s), np.sqrt(v)
+
+
+def _least(a):
+    """The least of numbers >= 0, which their bits order alike: compilers like integers better."""
+    whole = np.int32 if a.dtype == np.float32 else np.int64
+    return a.view(whole).min().view(a.dtype)
+
+
+@overload(_least)
+def _compiled_least(a):
+    whole, real = (np.int32, np.float32) if a.dtype == types.float32 else (np.int64, np.float64)
+
+    def find(a):
+        words = a.view(whole)
+        low = words[0]
+        for i in range(words.size):
+            low = min(low, words[i])
+        return whole(low).view(real)
+
+    return find
+
+
+@numba.njit(cache=True)
+def _pack_above(a, level, words):
+    """Bits of `a > level`."""
+    for w in range(words.size):
+        part, bound = a[w * LANE : (w + 1) * LANE], level[w * LANE : (w + 1) * LANE]
+        word = np.uint64(0)
+        for i in range(part.size):
+            word |= np.uint64(part[i] > bound[i]) << np.uint64(i)
+        words[w] = word
+
+
+@numba.njit(cache=True)
+def _pack_below(a, bound, words):
+    """Bits of `a <= bound`."""
+    for w in range(words.size):
+        part = a[w * LANE : (w + 1) * LANE]
+        word = np.uint64(0)
+        for i in range(part.size):
+            word |= np.uint64(part[i] <= bound) << np.uint64(i)
+        words[w] = word
+
+
+@numba.njit(cache=True)
+def _distances(z, level, far, safe):
+    for i in range(z.size):
+        safe[i] = abs(z[i] - level[i]) + far
+
+
+@numba.njit(cache=True, fastmath={"contract"})
+def _add_outputs(z, level, offset, head, total):
+    """total += head (z - offset) where it fires, in float64."""
+    for i in range(z.size):
+        total[i] += np.float64(head * (z[i] - offset[i]) if z[i] > level[i] else level[i] * 0)
+
+
+@numba.njit(cache=True)
+def _weights(mask, added, slot, store, weight):
+    """The row's weights now: those stored, and all steps since where it fires."""
+    if slot >= 0:
+        kept = store[slot]
+        for i in range(weight.size):
+            weight[i] = kept[i] + mask[i] * added[i]
+    else:
+        for i in range(weight.size):
+            weight[i] = mask[i] * added[i]
+
+
+@numba.njit(cache=True, fastmath={"contract"})
+def _move_whole(z, weight, head, kernel, places, out):
+    """out = z - head w K over the nonzeros of w, eight rows of K at a time; returns how many.
+
+    The movement is summed up by itself. Terms that were taken off z one by one would all round to
+    z's grid, alike in every row, and the outputs would be off by a hundred times their rounding.
+    """
+    count = 0
+    for w in range((weight.size + LANE - 1) // LANE):
+        part, word = weight[w * LANE : (w + 1) * LANE], np.uint64(0)
+        for i in range(part.size):
+            word |= np.uint64(part[i] != 0) << np.uint64(i)
+        while word:
+            places[count] = w * LANE + np.int64(_first(word))
+            word &= word - ONE
+            count += 1
+    out[:] = 0
+    k = 0
+    while k + 8 <= count:
+        p0, p1, p2, p3 = places[k], places[k + 1], places[k + 2], places[k + 3]
+        p4, p5, p6, p7 = places[k + 4], places[k + 5], places[k + 6], places[k + 7]
+        v0, v1, v2, v3 = weight[p0] * head, weight[p1] * head, weight[p2] * head, weight[p3] * head
+        v4, v5, v6, v7 = weight[p4] * head, weight[p5] * head, weight[p6] * head, weight[p7] * head
+        k0, k1, k2, k3 = kernel[p0], kernel[p1], kernel[p2], kernel[p3]
+        k4, k5, k6, k7 = kernel[p4], kernel[p5], kernel[p6], kernel[p7]
+        for i in range(out.size):
+            x = out[i] + v0 * k0[i]
+            x = x + v1 * k1[i]
+            x = x + v2 * k2[i]
+            x = x + v3 * k3[i]
+            x = x + v4 * k4[i]
+            x = x + v5 * k5[i]
+            x = x + v6 * k6[i]
+            out[i] = x + v7 * k7[i]
+        k += 8
+    while k < count:
+        v0, k0 = weight[places[k]] * head, kernel[places[k]]
+        for i in range(out.size):
+            out[i] += v0 * k0[i]
+        k += 1
+    for i in range(out.size):
+        out[i] = z[i] - out[i]
+    return count
+
+
+@numba.njit(parallel=True, cache=True)
+def look_at_rows(
+    Z, level, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
+    fresh, expiry, alarm, reach, total, work,
+):  # fmt: skip
+    """Compute every entry: ``fresh`` bits, distances, and outputs (a row of ``total`` a task)."""
+    m, n = Z.shape
+    tasks = total.shape[0]
+    for task in numba.prange(tasks):
+        mask, weight = np.empty(bits.shape[1] * LANE, Z.dtype), np.empty(n, Z.dtype)
+        row, places = np.empty(n, Z.dtype), np.empty(n + 1, np.int64)
+        terms = 0
+        for r in range(*_share(m, task, tasks)):
+            if now:
+                _unpack(bits[r], mask)
+                _weights(mask, since[epoch[r]], slot[r], store, weight)
+                terms += _move_whole(Z[r], weight, sign[r], kernel, places, row)
+            else:
+                row[:] = Z[r]
+            seen[r], reach[r] = now, 0.0
+            _distances(row, level, row[:1][0] * 0, expiry[r])
+            _pack_above(row, level, fresh[r])
+            _add_outputs(row, level, offset, sign[r], total[task])
+            alarm[r] = _least(expiry[r])
+        work[task, 0], work[task, 1] = terms, 0
+
+
+@numba.njit(parallel=True, cache=True)
+def transpose_bits(bits, columns):
+    """``columns`` from ``bits``."""
+    groups = columns.shape[1]
+    m, n = bits.shape[0], columns.shape[0]
+    for g in numba.prange(groups):
+        block = np.zeros(bits.shape[1] * LANE, np.uint64)
+        for r in range(g * LANE, min(m, (g + 1) * LANE)):
+            place = np.uint64(r - g * LANE)
+            for w in range(bits.shape[1]):
+                word = bits[r, w]
+                part = block[w * LANE : (w + 1) * LANE]
+                for b in range(LANE):
+                    part[b] |= ((word >> np.uint64(b)) & ONE) << place
+        for i in range(n):
+            columns[i, g] = block[i]
+
+
+@numba.njit(parallel=True, cache=True)
+def count_common(columns, counts):
+    """counts[i, j] = neurons that fire for both samples, lower half."""
+    n, groups = columns.shape
+    side = (n + 7) // 8  # pairs of samples in blocks of 8×8: a block's words stay in the cache
+    for block in numba.prange(side * side):
+        p = block // side
+        q = block - p * side
+        if q <= p:
+            for i in range(8 * p, min(n, 8 * p + 8)):
+                for j in range(8 * q, min(i + 1, 8 * q + 8)):
+                    counts[i, j] = 0
+            for low in range(0, groups, TILE):
+                high = min(groups, low + TILE)
+                for i in range(8 * p, min(n, 8 * p + 8)):
+                    a = columns[i, low:high]
+                    for j in range(8 * q, min(i + 1, 8 * q + 8)):
+                        b = columns[j, low:high]
+                        total = np.uint64(0)
+                        for g in range(a.size):
+                            total += _ones(a[g] & b[g])
+                        counts[i, j] += np.int64(total)
+
+
+@numba.njit(parallel=True, cache=True)
+def move_rows(
+    Z, level, offset, sign, kernel, mean, spread, since, coarse, bits, slot, store, epoch, seen,
+    now, fresh, expiry, alarm, reach, change, work,
+):  # fmt: skip
+    """Bring ``fresh`` up to the moment ``now``; sum what flipped bits change in the outputs.
+
+    ``coarse`` bounds, for each moment, the movement of any row since.
+    """
+    m, n = Z.shape
+    tasks = change.shape[0]
+    for task in numba.prange(tasks):
+        mask, weight = np.empty(bits.shape[1] * LANE, Z.dtype), np.empty(n, Z.dtype)
+        row, places = np.empty(n, Z.dtype), np.empty(n + 1, np.int64)
+        due = np.empty(bits.shape[1], np.uint64)
+        total = change[task]
+        asked, entries, terms = 0, 0, 0
+        for r in range(*_share(m, task, tasks)):
+            old, last = bits[r], fresh[r]
+            turned = False  # what flipped at a longer step that was taken back is computed again
+            for w in range(old.size):
+                turned |= old[w] != last[w]
+            if alarm[r] > reach[r] + coarse[seen[r]] and not turned:
+                continue
+            asked += 1
+            _unpack(old, mask)
+            s, v = _masked_sums(mask, since[seen[r]])
+            far = reach[r] + (mean * s + spread * v)
+            limit = far * SLACK
+            if alarm[r] > limit and not turned:
+                continue
+            safe, head = expiry[r], sign[r]
+            reach[r], seen[r] = far, now
+            _pack_below(safe, limit, due)
+            count = 0
+            for w in range(due.size):
+                due[w] |= old[w] ^ last[w]
+                count += np.int64(_ones(due[w]))
+            entries += count
+            _weights(mask, since[epoch[r]], slot[r], store, weight)
+            if 6 * count > n:
+                terms += _move_whole(Z[r], weight, head, kernel, places, row)
+                _distances(row, level, far, safe)
+                _pack_above(row, level, last)
+            else:
+                for w in range(due.size):
+                    word = due[w]
+                    while word:
+                        b = _first(word)
+                        word &= word - ONE
+                        i = w * LANE + np.int64(b)
+                        z = Z[r, i] - head * _dot(weight, kernel[i])
+                        row[i] = z
+                        safe[i] = abs(z - level[i]) + far
+                        last[w] = (last[w] & ~(ONE << b)) | (np.uint64(z > level[i]) << b)
+            for w in range(old.size):
+                word = old[w] ^ last[w]
+                while word:
+                    b = _first(word)
+                    word &= word - ONE
+                    i = w * LANE + np.int64(b)
+                    value = np.float64(head * (row[i] - offset[i]))
+                    total[i] += value if (last[w] >> b) & ONE else -value
+            alarm[r] = _least(safe)
+        work[task, 0], work[task, 1], work[task, 2] = asked, entries, terms
+
+
+@numba.njit(parallel=True, cache=True)
+def count_flips(bits, fresh, slot, flips):
+    """A task: flipped bits, and rows that have their first one."""
+    m, tasks = bits.shape[0], flips.shape[0]
+    for task in numba.prange(tasks):
+        total, rows = np.uint64(0), 0
+        for r in range(*_share(m, task, tasks)):
+            here = np.uint64(0)
+            for w in range(bits.shape[1]):
+                here += _ones(bits[r, w] ^ fresh[r, w])
+            total += here
+            rows += (here != 0) & (slot[r] < 0)
+        flips[task, 0], flips[task, 1] = total, rows
+
+
+@numba.njit(parallel=True, cache=True)
+def accept_rows(
+    bits, fresh, columns, slot, store, first, epoch, since, now, counts, pairs
+):  # fmt: skip
+    """Begin a new step: rows that flipped store their weights.
+
+    Task t's new rows take the slots from ``first[t]`` on. With ``pairs`` the flips go into counts,
+    an array a task, whose sum is then what :func:`count_common` counts anew.
+    """
+    m, tasks, shares = bits.shape[0], first.size, counts.shape[0]
+    for share in numba.prange(shares):
+        mine = counts[share]
+        mask = np.empty(bits.shape[1] * LANE, store.dtype)
+        for task in range(tasks * share // shares, tasks * (share + 1) // shares):
+            free = first[task]
+            for r in range(*_share(m, task, tasks)):
+                old, new = bits[r], fresh[r]
+                same = True
+                for w in range(old.size):
+                    same &= old[w] == new[w]
+                if same:
+                    continue
+                _unpack(old, mask)
+                if slot[r] < 0:
+                    slot[r] = free
+                    free += 1
+                    store[slot[r]] = 0
+                _weights(mask, since[epoch[r]], slot[r], store, store[slot[r]])
+                epoch[r] = now
+                g, place = r // LANE, ONE << np.uint64(r % LANE)
+                for w in range(old.size):
+                    turned = old[w] ^ new[w]
+                    while turned:
+                        b = _first(turned)
+                        turned &= turned - ONE
+                        i = w * LANE + np.int64(b)
+                        columns[i, g] ^= place
+                        if pairs:
+                            _turn(old, mine, i)
+                        old[w] ^= ONE << b
+
+
+@numba.njit(cache=True)
+def _turn(bits, counts, i):
+    """Take sample i into the row's set of firing samples, or out of it."""
+    at, b = i // LANE, np.uint64(i % LANE)
+    sign = np.int32(-1) if (bits[at] >> b) & ONE else np.int32(1)
+    counts[i, i] += sign
+    for w in range(bits.size):
+        word = bits[w]
+        if w == at:
+            word &= ~(ONE << b)
+        while word:
+            j = w * LANE + np.int64(_first(word))
+            word &= word - ONE
+            counts[max(i, j), min(i, j)] += sign
+
+
+@numba.njit(parallel=True, cache=True)
+def weights_of_rows(bits, slot, store, epoch, since, factors, out):
+    """out (n×m) = the weights of every row, times its factor."""
+    n, m = out.shape
+    for g in numba.prange((m + LANE - 1) // LANE):
+        low, high = g * LANE, min(m, (g + 1) * LANE)
+        mask = np.empty(bits.shape[1] * LANE, out.dtype)
+        block = np.empty((LANE, n), out.dtype)
+        for r in range(low, high):
+            _unpack(bits[r], mask)
+            _weights(mask, since[epoch[r]], slot[r], store, block[r - low])
+        for i in range(n):
+            for r in range(low, high):
+                out[i, r] = factors[r] * block[r - low, i]
