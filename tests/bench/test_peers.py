@@ -57,7 +57,7 @@ def test_keys(result):
 
 def test_rows_hold_what_happened(result):
     for row in result["rows"]:
-        assert 0 < row["seconds_init"]
+        assert row["seconds_init"] > 0
         assert row["seconds_per_iteration"] > 0
         assert row["final_residual"] < 1
         assert (row["tuned"] is not None) == (row["peer"] in result["grids"])

@@ -17,8 +17,8 @@ SURFACE = {
     "--solver --flush --ridge --tol --max-iter --seed --threads --json --quiet -q --verbose -v",
     "predict": "DIR DATA --out --threads --json --quiet -q --verbose -v",
     "report": "DIR",
-    "bench": "NAME --quick --method --width --samples --depth --shift --size --seed --threads "
-    "--json",
+    "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --seed "
+    "--threads --json",
     "env": "--json",
 }
 

@@ -27,7 +27,7 @@ do not depend on the number of threads.
 """
 
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-untyped-calls=False
-# mypy: disable-error-code="call-arg,assignment"
+# mypy: disable-error-code="call-arg,assignment,var-annotated"
 
 from __future__ import annotations
 

@@ -244,4 +244,6 @@ def levels(activation: Activation, rho: Tensor, width: int) -> tuple[Tensor, Ten
     """
     assert activation.threshold is not None
     unit = math.sqrt(2 / width)
-    return (activation.threshold * unit) * rho, -unit * activation.unit(torch.zeros_like(rho), rho)
+    return (activation.threshold * unit) * rho, 0 - unit * activation.unit(
+        torch.zeros_like(rho), rho
+    )
