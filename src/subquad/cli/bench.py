@@ -10,7 +10,7 @@ import typer
 from subquad.cli.options import Json, Output, Threads, use_threads
 from subquad.errors import InvalidInput, unknown_name
 
-NAMES = ("peers", "scaling", "sketch", "widest")
+NAMES = ("iteration", "peers", "scaling", "sketch", "widest")
 
 
 def bench(

@@ -33,37 +33,23 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, overload
+
+from subquad.kernels.lanes_numba import (
+    LANE,
+    ONE,
+    above,
+    below,
+    dot,
+    keep,
+    least,
+    lowest,
+    ones,
+    sum_and_norm,
+)
 
 TASKS = 64  # shares of the rows: more than threads, so that they end together
-LANE = 64  # bits of a word
 TILE = 512  # words of each sample's bits that are counted together: they fit the nearest caches
-ONE = np.uint64(1)
 SLACK = 1 + 1e-6  # what rounding may add to a movement
-FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
-
-SPREAD = (np.arange(256)[:, None] >> np.arange(8) & 1).astype(np.float32)
-"""A byte's bits as eight numbers."""
-
-
-@intrinsic
-def _ones(typing_context, word):
-    """Number of bits that are 1."""
-    return types.uint64(types.uint64), lambda context, builder, signature, args: builder.ctpop(
-        args[0]
-    )
-
-
-@intrinsic
-def _first(typing_context, word):
-    """Place of the lowest bit that is 1; the word must not be 0."""
-
-    def generate(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), generate
 
 
 @numba.njit(cache=True)
@@ -71,77 +57,6 @@ def _share(m, task, tasks):
     """Rows of a task: whole words of ``columns``, so that no two tasks write to one."""
     groups = (m + LANE - 1) // LANE
     return LANE * (groups * task // tasks), min(m, LANE * (groups * (task + 1) // tasks))
-
-
-@numba.njit(cache=True)
-def _unpack(bits, mask):
-    """mask = 1 where the row fires, else 0, byte by byte."""
-    whole = bits.view(np.uint8)
-    for k in range(whole.size):
-        row = SPREAD[whole[k]]
-        for b in range(8):
-            mask[8 * k + b] = row[b]
-
-
-@numba.njit(cache=True, fastmath=FAST)
-def _dot(a, b):
-    total = a[:1][0] * 0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@numba.njit(cache=True, fastmath=FAST)
-def _masked_sums(mask, q):
-    """Sum and norm of q where the row fires."""
-    s = v = q[:1][0] * 0
-    for i in range(q.size):
-        x = mask[i] * q[i]
-        s += x
-        v += x * x
-    return abs(s), np.sqrt(v)
-
-
-def _least(a):
-    """The least of numbers >= 0, which their bits order alike: compilers like integers better."""
-    whole = np.int32 if a.dtype == np.float32 else np.int64
-    return a.view(whole).min().view(a.dtype)
-
-
-@overload(_least)
-def _compiled_least(a):
-    whole, real = (np.int32, np.float32) if a.dtype == types.float32 else (np.int64, np.float64)
-
-    def find(a):
-        words = a.view(whole)
-        low = words[0]
-        for i in range(words.size):
-            low = min(low, words[i])
-        return whole(low).view(real)
-
-    return find
-
-
-@numba.njit(cache=True)
-def _pack_above(a, level, words):
-    """Bits of `a > level`."""
-    for w in range(words.size):
-        part, bound = a[w * LANE : (w + 1) * LANE], level[w * LANE : (w + 1) * LANE]
-        word = np.uint64(0)
-        for i in range(part.size):
-            word |= np.uint64(part[i] > bound[i]) << np.uint64(i)
-        words[w] = word
-
-
-@numba.njit(cache=True)
-def _pack_below(a, bound, words):
-    """Bits of `a <= bound`."""
-    for w in range(words.size):
-        part = a[w * LANE : (w + 1) * LANE]
-        word = np.uint64(0)
-        for i in range(part.size):
-            word |= np.uint64(part[i] <= bound) << np.uint64(i)
-        words[w] = word
 
 
 @numba.njit(cache=True)
@@ -158,15 +73,13 @@ def _add_outputs(z, level, offset, head, total):
 
 
 @numba.njit(cache=True)
-def _weights(mask, added, slot, store, weight):
+def _weights(bits, added, slot, store, weight):
     """The row's weights now: those stored, and all steps since where it fires."""
+    keep(bits, added, weight)
     if slot >= 0:
         kept = store[slot]
         for i in range(weight.size):
-            weight[i] = kept[i] + mask[i] * added[i]
-    else:
-        for i in range(weight.size):
-            weight[i] = mask[i] * added[i]
+            weight[i] += kept[i]
 
 
 @numba.njit(cache=True, fastmath={"contract"})
@@ -182,7 +95,7 @@ def _move_whole(z, weight, head, kernel, places, out):
         for i in range(part.size):
             word |= np.uint64(part[i] != 0) << np.uint64(i)
         while word:
-            places[count] = w * LANE + np.int64(_first(word))
+            places[count] = w * LANE + np.int64(lowest(word))
             word &= word - ONE
             count += 1
     out[:] = 0
@@ -223,21 +136,19 @@ def look_at_rows(
     m, n = Z.shape
     tasks = total.shape[0]
     for task in numba.prange(tasks):
-        mask, weight = np.empty(bits.shape[1] * LANE, Z.dtype), np.empty(n, Z.dtype)
-        row, places = np.empty(n, Z.dtype), np.empty(n + 1, np.int64)
+        weight, row, places = np.empty(n, Z.dtype), np.empty(n, Z.dtype), np.empty(n, np.int64)
         terms = 0
         for r in range(*_share(m, task, tasks)):
             if now:
-                _unpack(bits[r], mask)
-                _weights(mask, since[epoch[r]], slot[r], store, weight)
+                _weights(bits[r], since[epoch[r]], slot[r], store, weight)
                 terms += _move_whole(Z[r], weight, sign[r], kernel, places, row)
             else:
                 row[:] = Z[r]
             seen[r], reach[r] = now, 0.0
             _distances(row, level, row[:1][0] * 0, expiry[r])
-            _pack_above(row, level, fresh[r])
+            above(row, level, fresh[r])
             _add_outputs(row, level, offset, sign[r], total[task])
-            alarm[r] = _least(expiry[r])
+            alarm[r] = least(expiry[r])
         work[task, 0], work[task, 1] = terms, 0
 
 
@@ -279,7 +190,7 @@ def count_common(columns, counts):
                         b = columns[j, low:high]
                         total = np.uint64(0)
                         for g in range(a.size):
-                            total += _ones(a[g] & b[g])
+                            total += ones(a[g] & b[g])
                         counts[i, j] += np.int64(total)
 
 
@@ -295,8 +206,7 @@ def move_rows(
     m, n = Z.shape
     tasks = change.shape[0]
     for task in numba.prange(tasks):
-        mask, weight = np.empty(bits.shape[1] * LANE, Z.dtype), np.empty(n, Z.dtype)
-        row, places = np.empty(n, Z.dtype), np.empty(n + 1, np.int64)
+        weight, row, places = np.empty(n, Z.dtype), np.empty(n, Z.dtype), np.empty(n, np.int64)
         due = np.empty(bits.shape[1], np.uint64)
         total = change[task]
         asked, entries, terms = 0, 0, 0
@@ -308,45 +218,45 @@ def move_rows(
             if alarm[r] > reach[r] + coarse[seen[r]] and not turned:
                 continue
             asked += 1
-            _unpack(old, mask)
-            s, v = _masked_sums(mask, since[seen[r]])
+            keep(old, since[seen[r]], weight)
+            s, v = sum_and_norm(weight)
             far = reach[r] + (mean * s + spread * v)
             limit = far * SLACK
             if alarm[r] > limit and not turned:
                 continue
             safe, head = expiry[r], sign[r]
             reach[r], seen[r] = far, now
-            _pack_below(safe, limit, due)
+            below(safe, limit, due)
             count = 0
             for w in range(due.size):
                 due[w] |= old[w] ^ last[w]
-                count += np.int64(_ones(due[w]))
+                count += np.int64(ones(due[w]))
             entries += count
-            _weights(mask, since[epoch[r]], slot[r], store, weight)
+            _weights(old, since[epoch[r]], slot[r], store, weight)
             if 6 * count > n:
                 terms += _move_whole(Z[r], weight, head, kernel, places, row)
                 _distances(row, level, far, safe)
-                _pack_above(row, level, last)
+                above(row, level, last)
             else:
                 for w in range(due.size):
                     word = due[w]
                     while word:
-                        b = _first(word)
+                        b = lowest(word)
                         word &= word - ONE
                         i = w * LANE + np.int64(b)
-                        z = Z[r, i] - head * _dot(weight, kernel[i])
+                        z = Z[r, i] - head * dot(weight, kernel[i])
                         row[i] = z
                         safe[i] = abs(z - level[i]) + far
                         last[w] = (last[w] & ~(ONE << b)) | (np.uint64(z > level[i]) << b)
             for w in range(old.size):
                 word = old[w] ^ last[w]
                 while word:
-                    b = _first(word)
+                    b = lowest(word)
                     word &= word - ONE
                     i = w * LANE + np.int64(b)
                     value = np.float64(head * (row[i] - offset[i]))
                     total[i] += value if (last[w] >> b) & ONE else -value
-            alarm[r] = _least(safe)
+            alarm[r] = least(safe)
         work[task, 0], work[task, 1], work[task, 2] = asked, entries, terms
 
 
@@ -359,7 +269,7 @@ def count_flips(bits, fresh, slot, flips):
         for r in range(*_share(m, task, tasks)):
             here = np.uint64(0)
             for w in range(bits.shape[1]):
-                here += _ones(bits[r, w] ^ fresh[r, w])
+                here += ones(bits[r, w] ^ fresh[r, w])
             total += here
             rows += (here != 0) & (slot[r] < 0)
         flips[task, 0], flips[task, 1] = total, rows
@@ -377,7 +287,7 @@ def accept_rows(
     m, tasks, shares = bits.shape[0], first.size, counts.shape[0]
     for share in numba.prange(shares):
         mine = counts[share]
-        mask = np.empty(bits.shape[1] * LANE, store.dtype)
+        weight = np.empty(store.shape[1], store.dtype)
         for task in range(tasks * share // shares, tasks * (share + 1) // shares):
             free = first[task]
             for r in range(*_share(m, task, tasks)):
@@ -387,18 +297,17 @@ def accept_rows(
                     same &= old[w] == new[w]
                 if same:
                     continue
-                _unpack(old, mask)
+                _weights(old, since[epoch[r]], slot[r], store, weight)
                 if slot[r] < 0:
                     slot[r] = free
                     free += 1
-                    store[slot[r]] = 0
-                _weights(mask, since[epoch[r]], slot[r], store, store[slot[r]])
+                store[slot[r]] = weight
                 epoch[r] = now
                 g, place = r // LANE, ONE << np.uint64(r % LANE)
                 for w in range(old.size):
                     turned = old[w] ^ new[w]
                     while turned:
-                        b = _first(turned)
+                        b = lowest(turned)
                         turned &= turned - ONE
                         i = w * LANE + np.int64(b)
                         columns[i, g] ^= place
@@ -418,7 +327,7 @@ def _turn(bits, counts, i):
         if w == at:
             word &= ~(ONE << b)
         while word:
-            j = w * LANE + np.int64(_first(word))
+            j = w * LANE + np.int64(lowest(word))
             word &= word - ONE
             counts[max(i, j), min(i, j)] += sign
 
@@ -429,11 +338,9 @@ def weights_of_rows(bits, slot, store, epoch, since, factors, out):
     n, m = out.shape
     for g in numba.prange((m + LANE - 1) // LANE):
         low, high = g * LANE, min(m, (g + 1) * LANE)
-        mask = np.empty(bits.shape[1] * LANE, out.dtype)
         block = np.empty((LANE, n), out.dtype)
         for r in range(low, high):
-            _unpack(bits[r], mask)
-            _weights(mask, since[epoch[r]], slot[r], store, block[r - low])
+            _weights(bits[r], since[epoch[r]], slot[r], store, block[r - low])
         for i in range(n):
             for r in range(low, high):
                 out[i, r] = factors[r] * block[r - low, i]

@@ -1,0 +1,213 @@
+"""Rows of numbers and their bits, 64 numbers at a time: the vector steps of the compiled kernels.
+
+A compiler does not turn a loop that packs comparisons into bits, or bits into numbers, into the
+few vector instructions that it takes. So those steps say what they mean: a comparison of 64
+numbers *is* a word, and a word *is* the mask of a selection, on any processor.
+
+A row of n numbers goes with `ceil(n / 64)` words; what is left over at its end is done one by one.
+"""
+
+# mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-untyped-calls=False
+# mypy: disable-error-code="call-arg,assignment,var-annotated"
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+
+LANE = 64  # bits of a word
+ONE = np.uint64(1)
+FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
+
+
+@intrinsic
+def ones(typing_context, word):
+    """Number of bits that are 1."""
+    return types.uint64(types.uint64), lambda context, builder, signature, args: builder.ctpop(
+        args[0]
+    )
+
+
+@intrinsic
+def lowest(typing_context, word):
+    """Place of the lowest bit that is 1; the word must not be 0."""
+
+    def generate(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+def _vector(context, array):
+    return ir.VectorType(context.get_value_type(array.dtype), LANE)
+
+
+def _place(context, builder, array, value, at):
+    data = context.make_array(array)(context, builder, value).data
+    return builder.bitcast(builder.gep(data, [at]), _vector(context, array).as_pointer())
+
+
+def _load(context, builder, array, value, at):
+    place = _place(context, builder, array, value, at)
+    return builder.load(place, align=array.dtype.bitwidth // 8)
+
+
+@intrinsic
+def _above_64(typing_context, a, bound, at):
+    """Bits of `a > bound` for the 64 numbers from ``at`` on."""
+
+    def generate(context, builder, signature, args):
+        left, right = (
+            _load(context, builder, kind, value, args[2])
+            for kind, value in zip(signature.args[:2], args[:2], strict=True)
+        )
+        return builder.bitcast(builder.fcmp_ordered(">", left, right), ir.IntType(LANE))
+
+    return types.uint64(a, bound, types.intp), generate
+
+
+@intrinsic
+def _below_64(typing_context, a, bound, at):
+    """Bits of `a <= bound` for the 64 numbers from ``at`` on; the bound is one number."""
+
+    def generate(context, builder, signature, args):
+        numbers, vector = signature.args[0], _vector(context, signature.args[0])
+        none = ir.Constant(vector, ir.Undefined)
+        single = builder.insert_element(none, args[1], ir.Constant(ir.IntType(32), 0))
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANE), None)
+        found = builder.fcmp_ordered(
+            "<=",
+            _load(context, builder, numbers, args[0], args[2]),
+            builder.shuffle_vector(single, none, everywhere),
+        )
+        return builder.bitcast(found, ir.IntType(LANE))
+
+    return types.uint64(a, a.dtype, types.intp), generate
+
+
+@intrinsic
+def _keep_64(typing_context, word, a, at, out):
+    """out = a where the word's bits are 1, else 0, for the 64 numbers from ``at`` on."""
+
+    def generate(context, builder, signature, args):
+        numbers = signature.args[1]
+        kept = builder.select(
+            builder.bitcast(args[0], ir.VectorType(ir.IntType(1), LANE)),
+            _load(context, builder, numbers, args[1], args[2]),
+            ir.Constant(_vector(context, numbers), None),
+        )
+        place = _place(context, builder, signature.args[3], args[3], args[2])
+        builder.store(kept, place, align=numbers.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, a, types.intp, out), generate
+
+
+@intrinsic
+def _dot_words(typing_context, a, b, words):
+    """Inner product of the first 64·words numbers."""
+
+    def generate(context, builder, signature, args):
+        numbers, vector = signature.args[0], _vector(context, signature.args[0])
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
+        with cgutils.for_range(builder, args[2]) as loop:
+            at = builder.mul(loop.index, ir.Constant(loop.index.type, LANE))
+            left, right = (
+                _load(context, builder, numbers, value, at) for value in (args[0], args[1])
+            )
+            product = builder.fmul(left, right, flags=("contract",))
+            added = builder.fadd(builder.load(total), product, flags=("contract",))
+            builder.store(added, total)
+        real = vector.element
+        reduce = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(real, [real, vector]),
+            f"llvm.vector.reduce.fadd.v{LANE}f{numbers.dtype.bitwidth}",
+        )
+        start = ir.Constant(real, -0.0)
+        return builder.call(reduce, [start, builder.load(total)], fastmath=("reassoc",))
+
+    return a.dtype(a, b, types.intp), generate
+
+
+@numba.njit(cache=True)
+def dot(a, b):
+    """Inner product of two rows."""
+    whole = a.size // LANE
+    total = _dot_words(a, b, whole)
+    for i in range(whole * LANE, a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@numba.njit(cache=True)
+def keep(bits, a, out):
+    """out = a where the bits are 1, else 0."""
+    for w in range(bits.size):
+        low = w * LANE
+        if low + LANE <= a.size:
+            _keep_64(bits[w], a, low, out)
+        else:
+            for i in range(low, a.size):
+                out[i] = a[i] if (bits[w] >> np.uint64(i - low)) & ONE else a[i] * 0
+
+
+@numba.njit(cache=True)
+def above(a, level, bits):
+    """Bits of `a > level`, number by number."""
+    for w in range(bits.size):
+        low = w * LANE
+        if low + LANE <= a.size:
+            bits[w] = _above_64(a, level, low)
+        else:
+            word = np.uint64(0)
+            for i in range(low, a.size):
+                word |= np.uint64(a[i] > level[i]) << np.uint64(i - low)
+            bits[w] = word
+
+
+@numba.njit(cache=True)
+def below(a, bound, bits):
+    """Bits of `a <= bound`, one bound for all."""
+    for w in range(bits.size):
+        low = w * LANE
+        if low + LANE <= a.size:
+            bits[w] = _below_64(a, bound, low)
+        else:
+            word = np.uint64(0)
+            for i in range(low, a.size):
+                word |= np.uint64(a[i] <= bound) << np.uint64(i - low)
+            bits[w] = word
+
+
+@numba.njit(cache=True, fastmath=FAST)
+def sum_and_norm(a):
+    """`|sum a|` and `‖a‖`."""
+    s = v = a[:1][0] * 0
+    for i in range(a.size):
+        s += a[i]
+        v += a[i] * a[i]
+    return abs(s), np.sqrt(v)
+
+
+def least(a):
+    """The least of numbers >= 0, which their bits order alike: compilers like integers better."""
+    whole = np.int32 if a.dtype == np.float32 else np.int64
+    return a.view(whole).min().view(a.dtype)
+
+
+@overload(least)
+def _compiled_least(a):
+    whole, real = (np.int32, np.float32) if a.dtype == types.float32 else (np.int64, np.float64)
+
+    def find(a):
+        words = a.view(whole)
+        low = words[0]
+        for i in range(words.size):
+            low = min(low, words[i])
+        return whole(low).view(real)
+
+    return find
