@@ -5,7 +5,7 @@
 | ours | `train(method="exact")` on the last layer to 1e-6; seconds of every iteration of the run |
 | stream pass | one in-place read and write of a width×samples float32 array: the memory's limit |
 | plain PyTorch | the same iteration in a few lines: whole passes over Z, no bits, no kernels |
-| dense step | forward product and in-place rank-n update of the dense last layer: 4 n m² operations |
+| dense step | forward product and in-place rank-n update of the dense last layer, 4 n m² flop |
 
 Tasks take turns within each repeat. Our figure for a run is the mean of its iterations, from the
 start to 1e-6: early ones move most and cost most. The figures are medians over repeats.

@@ -20,7 +20,12 @@ from numba.extending import intrinsic, overload
 
 LANE = 64  # bits of a word
 ONE = np.uint64(1)
+LINE = 64  # bytes of a cache line
 FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
+
+bare = numba.njit(cache=True, _nrt=False)
+"""Compiles a function that counts no references to arrays. Counting is atomic: threads that take
+rows of one array a million times would wait for each other. Such a function allocates nothing."""
 
 
 @intrinsic
@@ -133,7 +138,43 @@ def _dot_words(typing_context, a, b, words):
     return a.dtype(a, b, types.intp), generate
 
 
-@numba.njit(cache=True)
+@intrinsic
+def _fetch(typing_context, a, at):
+    """Bring the number at ``at`` into the cache, without waiting for it."""
+
+    def generate(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(ask, [place, *(ir.Constant(number, k) for k in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp), generate
+
+
+@bare
+def fetch(a):
+    """Bring a row into the cache, without waiting for it."""
+    for i in range(0, a.size, LINE // a.itemsize):
+        _fetch(a, i)
+
+
+@bare
+def places_of(bits, places):
+    """Write the places of bits that are 1; returns how many."""
+    count = 0
+    for w in range(bits.size):
+        word = bits[w]
+        while word:
+            places[count] = w * LANE + np.int64(lowest(word))
+            word &= word - ONE
+            count += 1
+    return count
+
+
+@bare
 def dot(a, b):
     """Inner product of two rows."""
     whole = a.size // LANE
@@ -143,7 +184,14 @@ def dot(a, b):
     return total
 
 
-@numba.njit(cache=True)
+@bare
+def copy(a, out):
+    """out = a."""
+    for i in range(a.size):
+        out[i] = a[i]
+
+
+@bare
 def keep(bits, a, out):
     """out = a where the bits are 1, else 0."""
     for w in range(bits.size):
@@ -155,7 +203,7 @@ def keep(bits, a, out):
                 out[i] = a[i] if (bits[w] >> np.uint64(i - low)) & ONE else a[i] * 0
 
 
-@numba.njit(cache=True)
+@bare
 def above(a, level, bits):
     """Bits of `a > level`, number by number."""
     for w in range(bits.size):
@@ -169,7 +217,7 @@ def above(a, level, bits):
             bits[w] = word
 
 
-@numba.njit(cache=True)
+@bare
 def below(a, bound, bits):
     """Bits of `a <= bound`, one bound for all."""
     for w in range(bits.size):
@@ -183,7 +231,7 @@ def below(a, bound, bits):
             bits[w] = word
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@numba.njit(cache=True, _nrt=False, fastmath=FAST)
 def sum_and_norm(a):
     """`|sum a|` and `‖a‖`."""
     s = v = a[:1][0] * 0

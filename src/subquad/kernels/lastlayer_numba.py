@@ -38,41 +38,46 @@ from subquad.kernels.lanes_numba import (
     LANE,
     ONE,
     above,
+    bare,
     below,
+    copy,
     dot,
+    fetch,
     keep,
     least,
     lowest,
     ones,
+    places_of,
     sum_and_norm,
 )
 
 TASKS = 64  # shares of the rows: more than threads, so that they end together
+AHEAD = 8  # rows whose entries are fetched before the first of them is computed
 TILE = 512  # words of each sample's bits that are counted together: they fit the nearest caches
 SLACK = 1 + 1e-6  # what rounding may add to a movement
 
 
-@numba.njit(cache=True)
+@bare
 def _share(m, task, tasks):
     """Rows of a task: whole words of ``columns``, so that no two tasks write to one."""
     groups = (m + LANE - 1) // LANE
     return LANE * (groups * task // tasks), min(m, LANE * (groups * (task + 1) // tasks))
 
 
-@numba.njit(cache=True)
+@bare
 def _distances(z, level, far, safe):
     for i in range(z.size):
         safe[i] = abs(z[i] - level[i]) + far
 
 
-@numba.njit(cache=True, fastmath={"contract"})
+@numba.njit(cache=True, _nrt=False, fastmath={"contract"})
 def _add_outputs(z, level, offset, head, total):
     """total += head (z - offset) where it fires, in float64."""
     for i in range(z.size):
         total[i] += np.float64(head * (z[i] - offset[i]) if z[i] > level[i] else level[i] * 0)
 
 
-@numba.njit(cache=True)
+@bare
 def _weights(bits, added, slot, store, weight):
     """The row's weights now: those stored, and all steps since where it fires."""
     keep(bits, added, weight)
@@ -82,7 +87,7 @@ def _weights(bits, added, slot, store, weight):
             weight[i] += kept[i]
 
 
-@numba.njit(cache=True, fastmath={"contract"})
+@numba.njit(cache=True, _nrt=False, fastmath={"contract"})
 def _move_whole(z, weight, head, kernel, places, out):
     """out = z - head w K over the nonzeros of w, eight rows of K at a time; returns how many.
 
@@ -90,15 +95,11 @@ def _move_whole(z, weight, head, kernel, places, out):
     z's grid, alike in every row, and the outputs would be off by a hundred times their rounding.
     """
     count = 0
-    for w in range((weight.size + LANE - 1) // LANE):
-        part, word = weight[w * LANE : (w + 1) * LANE], np.uint64(0)
-        for i in range(part.size):
-            word |= np.uint64(part[i] != 0) << np.uint64(i)
-        while word:
-            places[count] = w * LANE + np.int64(lowest(word))
-            word &= word - ONE
-            count += 1
-    out[:] = 0
+    for i in range(weight.size):
+        places[count] = i
+        count += weight[i] != 0
+    for i in range(out.size):
+        out[i] = 0
     k = 0
     while k + 8 <= count:
         p0, p1, p2, p3 = places[k], places[k + 1], places[k + 2], places[k + 3]
@@ -133,23 +134,35 @@ def look_at_rows(
     fresh, expiry, alarm, reach, total, work,
 ):  # fmt: skip
     """Compute every entry: ``fresh`` bits, distances, and outputs (a row of ``total`` a task)."""
-    m, n = Z.shape
-    tasks = total.shape[0]
+    n, tasks = Z.shape[1], total.shape[0]
     for task in numba.prange(tasks):
         weight, row, places = np.empty(n, Z.dtype), np.empty(n, Z.dtype), np.empty(n, np.int64)
-        terms = 0
-        for r in range(*_share(m, task, tasks)):
-            if now:
-                _weights(bits[r], since[epoch[r]], slot[r], store, weight)
-                terms += _move_whole(Z[r], weight, sign[r], kernel, places, row)
-            else:
-                row[:] = Z[r]
-            seen[r], reach[r] = now, 0.0
-            _distances(row, level, row[:1][0] * 0, expiry[r])
-            above(row, level, fresh[r])
-            _add_outputs(row, level, offset, sign[r], total[task])
-            alarm[r] = least(expiry[r])
-        work[task, 0], work[task, 1] = terms, 0
+        low, high = _share(Z.shape[0], task, tasks)
+        work[task, 0] = _look(
+            low, high, Z, level, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
+            fresh, expiry, alarm, reach, weight, row, places, total[task],
+        )  # fmt: skip
+        work[task, 1] = 0
+
+
+@bare
+def _look(
+    low, high, Z, level, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
+    fresh, expiry, alarm, reach, weight, row, places, total,
+):  # fmt: skip
+    terms = 0
+    for r in range(low, high):
+        if now:
+            _weights(bits[r], since[epoch[r]], slot[r], store, weight)
+            terms += _move_whole(Z[r], weight, sign[r], kernel, places, row)
+        else:
+            copy(Z[r], row)
+        seen[r], reach[r] = now, 0.0
+        _distances(row, level, row[:1][0] * 0, expiry[r])
+        above(row, level, fresh[r])
+        _add_outputs(row, level, offset, sign[r], total)
+        alarm[r] = least(expiry[r])
+    return terms
 
 
 @numba.njit(parallel=True, cache=True)
@@ -203,61 +216,90 @@ def move_rows(
 
     ``coarse`` bounds, for each moment, the movement of any row since.
     """
-    m, n = Z.shape
-    tasks = change.shape[0]
+    n, tasks = Z.shape[1], change.shape[0]
     for task in numba.prange(tasks):
         weight, row, places = np.empty(n, Z.dtype), np.empty(n, Z.dtype), np.empty(n, np.int64)
-        due = np.empty(bits.shape[1], np.uint64)
-        total = change[task]
-        asked, entries, terms = 0, 0, 0
-        for r in range(*_share(m, task, tasks)):
-            old, last = bits[r], fresh[r]
-            turned = False  # what flipped at a longer step that was taken back is computed again
-            for w in range(old.size):
-                turned |= old[w] != last[w]
-            if alarm[r] > reach[r] + coarse[seen[r]] and not turned:
-                continue
-            asked += 1
-            keep(old, since[seen[r]], weight)
-            s, v = sum_and_norm(weight)
-            far = reach[r] + (mean * s + spread * v)
-            limit = far * SLACK
-            if alarm[r] > limit and not turned:
-                continue
-            safe, head = expiry[r], sign[r]
-            reach[r], seen[r] = far, now
-            below(safe, limit, due)
-            count = 0
-            for w in range(due.size):
-                due[w] |= old[w] ^ last[w]
-                count += np.int64(ones(due[w]))
-            entries += count
-            _weights(old, since[epoch[r]], slot[r], store, weight)
-            if 6 * count > n:
-                terms += _move_whole(Z[r], weight, head, kernel, places, row)
-                _distances(row, level, far, safe)
-                above(row, level, last)
-            else:
-                for w in range(due.size):
-                    word = due[w]
-                    while word:
-                        b = lowest(word)
-                        word &= word - ONE
-                        i = w * LANE + np.int64(b)
-                        z = Z[r, i] - head * dot(weight, kernel[i])
-                        row[i] = z
-                        safe[i] = abs(z - level[i]) + far
-                        last[w] = (last[w] & ~(ONE << b)) | (np.uint64(z > level[i]) << b)
-            for w in range(old.size):
-                word = old[w] ^ last[w]
-                while word:
-                    b = lowest(word)
-                    word &= word - ONE
-                    i = w * LANE + np.int64(b)
-                    value = np.float64(head * (row[i] - offset[i]))
-                    total[i] += value if (last[w] >> b) & ONE else -value
-            alarm[r] = least(safe)
-        work[task, 0], work[task, 1], work[task, 2] = asked, entries, terms
+        due, found = np.empty((AHEAD, bits.shape[1]), np.uint64), np.empty(AHEAD, np.int64)
+        low, high = _share(Z.shape[0], task, tasks)
+        for start in range(low, high, AHEAD):
+            stop = min(high, start + AHEAD)
+            rows, asked = _find_due(
+                start, stop, Z, mean, spread, since, coarse, bits, seen, now, fresh, expiry, alarm,
+                reach, weight, due, found,
+            )  # fmt: skip
+            entries, terms = _move_due(
+                rows, found, due, Z, level, offset, sign, kernel, since, bits, slot, store, epoch,
+                fresh, expiry, alarm, reach, weight, row, places, change[task],
+            )  # fmt: skip
+            work[task, 0] += asked
+            work[task, 1] += entries
+            work[task, 2] += terms
+
+
+@bare
+def _find_due(
+    start, stop, Z, mean, spread, since, coarse, bits, seen, now, fresh, expiry, alarm, reach,
+    weight, due, found,
+):  # fmt: skip
+    """Which rows, and which of their entries, may have crossed; how many rows, how many asked."""
+    rows = asked = 0
+    for r in range(start, stop):
+        old, last = bits[r], fresh[r]
+        turned = False  # what flipped at a longer step that was taken back is computed again
+        for w in range(old.size):
+            turned |= old[w] != last[w]
+        if alarm[r] > reach[r] + coarse[seen[r]] and not turned:
+            continue
+        asked += 1
+        keep(old, since[seen[r]], weight)
+        s, v = sum_and_norm(weight)
+        far = reach[r] + (mean * s + spread * v)
+        if alarm[r] > far * SLACK and not turned:
+            continue
+        reach[r], seen[r] = far, now
+        below(expiry[r], Z.dtype.type(far * SLACK), due[rows])
+        for w in range(old.size):
+            due[rows, w] |= old[w] ^ last[w]
+        found[rows] = r
+        rows += 1
+        fetch(Z[r])
+    return rows, asked
+
+
+@bare
+def _move_due(
+    rows, found, due, Z, level, offset, sign, kernel, since, bits, slot, store, epoch, fresh,
+    expiry, alarm, reach, weight, row, places, total,
+):  # fmt: skip
+    """Compute the entries that are due; how many they are, and terms of whole rows."""
+    entries = terms = 0
+    for k in range(rows):
+        r = found[k]
+        old, last, safe, head, far = bits[r], fresh[r], expiry[r], sign[r], reach[r]
+        _weights(old, since[epoch[r]], slot[r], store, weight)
+        count = places_of(due[k], places)
+        entries += count
+        if 6 * count > Z.shape[1]:
+            terms += _move_whole(Z[r], weight, head, kernel, places, row)
+            _distances(row, level, far, safe)
+            above(row, level, last)
+        else:
+            for j in range(count):
+                i = places[j]
+                row[i] = z = Z[r, i] - head * dot(weight, kernel[i])
+                safe[i] = abs(z - level[i]) + far
+                w, b = i >> 6, np.uint64(i & 63)
+                last[w] = (last[w] & ~(ONE << b)) | (np.uint64(z > level[i]) << b)
+        for w in range(old.size):
+            word = old[w] ^ last[w]
+            while word:
+                b = lowest(word)
+                word &= word - ONE
+                i = w * LANE + np.int64(b)
+                value = np.float64(head * (row[i] - offset[i]))
+                total[i] += value if (last[w] >> b) & ONE else -value
+        alarm[r] = least(safe)
+    return entries, terms
 
 
 @numba.njit(parallel=True, cache=True)
@@ -282,41 +324,50 @@ def accept_rows(
     """Begin a new step: rows that flipped store their weights.
 
     Task t's new rows take the slots from ``first[t]`` on. With ``pairs`` the flips go into counts,
-    an array a task, whose sum is then what :func:`count_common` counts anew.
+    an array a share of the tasks, whose sum is then what :func:`count_common` counts anew.
     """
     m, tasks, shares = bits.shape[0], first.size, counts.shape[0]
     for share in numba.prange(shares):
-        mine = counts[share]
         weight = np.empty(store.shape[1], store.dtype)
         for task in range(tasks * share // shares, tasks * (share + 1) // shares):
-            free = first[task]
-            for r in range(*_share(m, task, tasks)):
-                old, new = bits[r], fresh[r]
-                same = True
-                for w in range(old.size):
-                    same &= old[w] == new[w]
-                if same:
-                    continue
-                _weights(old, since[epoch[r]], slot[r], store, weight)
-                if slot[r] < 0:
-                    slot[r] = free
-                    free += 1
-                store[slot[r]] = weight
-                epoch[r] = now
-                g, place = r // LANE, ONE << np.uint64(r % LANE)
-                for w in range(old.size):
-                    turned = old[w] ^ new[w]
-                    while turned:
-                        b = lowest(turned)
-                        turned &= turned - ONE
-                        i = w * LANE + np.int64(b)
-                        columns[i, g] ^= place
-                        if pairs:
-                            _turn(old, mine, i)
-                        old[w] ^= ONE << b
+            low, high = _share(m, task, tasks)
+            _accept(
+                low, high, first[task], bits, fresh, columns, slot, store, epoch, since, now,
+                counts[share], pairs, weight,
+            )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@bare
+def _accept(
+    low, high, free, bits, fresh, columns, slot, store, epoch, since, now, counts, pairs, weight
+):  # fmt: skip
+    for r in range(low, high):
+        old, new = bits[r], fresh[r]
+        same = True
+        for w in range(old.size):
+            same &= old[w] == new[w]
+        if same:
+            continue
+        _weights(old, since[epoch[r]], slot[r], store, weight)
+        if slot[r] < 0:
+            slot[r] = free
+            free += 1
+        copy(weight, store[slot[r]])
+        epoch[r] = now
+        g, place = r // LANE, ONE << np.uint64(r % LANE)
+        for w in range(old.size):
+            turned = old[w] ^ new[w]
+            while turned:
+                b = lowest(turned)
+                turned &= turned - ONE
+                i = w * LANE + np.int64(b)
+                columns[i, g] ^= place
+                if pairs:
+                    _turn(old, counts, i)
+                old[w] ^= ONE << b
+
+
+@bare
 def _turn(bits, counts, i):
     """Take sample i into the row's set of firing samples, or out of it."""
     at, b = i // LANE, np.uint64(i % LANE)
