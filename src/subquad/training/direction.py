@@ -12,6 +12,7 @@ from subquad.cost import record
 from subquad.gram import Certificate, TensorJacobian, solve_gram
 from subquad.gram.exact import factorise, solve_exact
 from subquad.gram.preconditioned import conjugate_gradients
+from subquad.training.ridged import RidgedJacobian
 from subquad.training.samplespace import SampleSpaceJacobian
 
 
@@ -27,13 +28,14 @@ class Direction(Protocol):
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """`q = G^{-1} (f - y)`: Algorithm 2, line 17, by any solver of :func:`solve_gram`."""
+    """`q = (G + ridge m I)^{-1} (f - y)`: Algorithm 2, line 17, by any solver of `solve_gram`."""
 
     solver: str
     sketch: str
     size: int | None
     tol: float
     seed: int
+    ridge: float = 0.0
 
     def __call__(
         self, jacobian: TensorJacobian, residual: Tensor, iteration: int, worse: bool
@@ -45,9 +47,23 @@ class GaussNewton:
             method=self.solver,
             sketch=self.sketch,
             size=self.size,
+            ridge=self.ridge,
             tol=self.tol,
             seed=self.seed + iteration,
         )
+
+
+@dataclass(frozen=True)
+class RidgedNewton:
+    """`q = (G + ridge m I)^{-1} (f - y - J D)`: what leads to D' itself, not by how much to step."""
+
+    newton: GaussNewton
+
+    def __call__(
+        self, jacobian: RidgedJacobian, residual: Tensor, iteration: int, worse: bool
+    ) -> tuple[Tensor, Certificate | None]:
+        """Solve for the weights of the rows in D'."""
+        return self.newton(jacobian.rows, residual - jacobian.change, iteration, worse)
 
 
 @dataclass(frozen=True)
