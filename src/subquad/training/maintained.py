@@ -107,10 +107,10 @@ def _per_sample(rows: Rows, outputs: int) -> Rows:
     """Sum what the outputs of a sample give: they share the pattern, and the input vector."""
     if outputs == 1:
         return rows
-    parts = [rows[slice(c, None, outputs)] for c in range(outputs)]
     if isinstance(rows, SparseRows):
+        parts = [rows[slice(c, None, outputs)] for c in range(outputs)]
         return parts[0].with_values(torch.stack([part.values for part in parts]).sum(0))
-    return torch.stack(parts).sum(0)
+    return rows.reshape(-1, outputs, rows.shape[1]).sum(1)
 
 
 def _repeat(rows: Rows, times: int) -> Rows:

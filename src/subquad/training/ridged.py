@@ -3,11 +3,11 @@
 | symbol | shape | meaning |
 |---|---|---|
 | `D` | m_l×m_{l-1} per layer | change since the start of training, factors of low rank |
-| `D' = -J^T q` | the same | where the direction leads: n terms u v^T per layer |
+| `D' = (1 - rho) D - J^T q` | the same | where the direction leads: n terms u v^T per layer |
 | `J D` | n C | `sum_l u_l^T D_l v_l`, from the factors on the supports of u and v alone |
 
-The candidate D' does not add to D, it takes its place: standing at eta is `(1 - eta) D + eta D'`,
-and a full step leaves rank n however many came before it. Memory is O(m rank); m² is nowhere.
+Standing at eta along it is `(1 - eta rho) D - eta J^T q`: a full, undamped step takes the place
+of D, and leaves rank n however many came before it. Memory is O(m rank); m² is nowhere.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from subquad.gram import TensorJacobian
 from subquad.gram.jacobian import inner, scale_rows
 from subquad.lowrank.factors import Factors
 from subquad.network import WideNet
+from subquad.training.damping import Damping
 from subquad.training.maintained import MaintainedState
 
 
@@ -30,6 +31,7 @@ class RidgedJacobian:
 
     rows: TensorJacobian
     change: Tensor  # J D, (n C,) float64
+    share: float  # rho of :mod:`subquad.training.damping`
 
 
 class RidgedState:
@@ -43,7 +45,7 @@ class RidgedState:
 
     def __init__(self, net: WideNet, inputs: Tensor, ridge: float) -> None:
         self._whole = MaintainedState(net, inputs, "all", "never")
-        self._shift = ridge * net.widths[-1]
+        self._shift, self._damping = ridge * net.widths[-1], Damping()
         self._start = [layer.pending.copy() for layer in net.layers]
         self._now = [Factors(*layer.shape, net.dtype, net.device) for layer in net.layers]
 
@@ -80,24 +82,27 @@ class RidgedState:
         """Every step queries the weights; there is nothing to add."""
 
     def jacobian(self) -> RidgedJacobian:
-        """Rows u ⊗ v of all layers, and `J D`."""
+        """Rows u ⊗ v of all layers, `J D`, and how much of D a step may take back."""
         rows = self._whole.jacobian()
         change = torch.zeros(rows.rows, dtype=torch.float64, device=rows.device)
         for (u, v), factors in zip(rows.terms, self._now, strict=True):
             change += factors.between(u, v)
-        return RidgedJacobian(rows, change)
+        return RidgedJacobian(rows, change, self._damping.share)
 
     def aim(self, jacobian: RidgedJacobian, q: Tensor) -> None:
-        """Take `D' - D` with `D' = -J^T q` as the direction."""
+        """Take `D' - D = -J^T q - rho D` as the direction."""
+        self._damping.aim(jacobian.share)
+        self._share = jacobian.share
         self._ends = self._whole.descent(jacobian.rows, q)
         self._before = self._now
 
     def move_to(self, eta: float) -> None:
         """Stand at `(1 - eta) D + eta D'`, and go forward."""
+        self._damping.move_to(eta)
         self._now = [change.copy() for change in self._before]
         layers = zip(self.net.layers, self._start, self._now, self._ends, strict=True)
         for layer, start, change, (left, right) in layers:
-            change.scale(1 - eta)
+            change.scale(1 - eta * self._share)
             change.append_or_merge(scale_rows(left, torch.full((left.shape[0],), eta)), right)
             layer.pending.replace(
                 torch.cat([start.left, change.left]), torch.cat([start.right, change.right], 1)

@@ -12,9 +12,10 @@ weights are its pre-activations.
 | `B = S ∘ (A Q^T)` | m×n | what weights Q (n×C) of the rows mean in P: `J^T q = B H` |
 
 An update `D <- D + eta (D' - D)` is `P += eta (P' - P)` and `Z += eta (P' K - (Z - Z_0))`.
-Without ridge `D' - D = -B H`. Neurons are independent given Q and K, so one pass over Z in
-chunks does everything; `m^2` appears nowhere. :mod:`subquad.training.firingbits` does the same
-from flipped bits alone, where the activation and the machine allow it.
+Without ridge `D' - D = -B H`; with it `-B H - rho D`, see :mod:`subquad.training.damping`. Neurons
+are independent given Q and K, so one pass over Z in chunks does everything; `m^2` appears
+nowhere. :mod:`subquad.training.firingbits` does the same from flipped bits alone, where the
+activation and the machine allow it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from torch import Tensor
 
 from subquad.cost import record
 from subquad.network import WideNet
+from subquad.training.damping import Damping
 from subquad.training.fixedinputs import FixedInputs
 
 CHUNK_BYTES = 1 << 25
@@ -40,6 +42,7 @@ class SampleSpaceJacobian:
     gram: Tensor  # (n, n) float64: the diagonal block of every output, since A_rc^2 = 1
     change: Tensor  # J D, (n C,) float64; zeros without ridge
     product: Callable[[Tensor], Tensor]  # with the whole (nC)×(nC) Gram matrix
+    share: float = 1.0  # rho of :mod:`subquad.training.damping`
 
     @property
     def rows(self) -> int:
@@ -50,6 +53,14 @@ class SampleSpaceJacobian:
     def outputs(self) -> int:
         """C."""
         return self.rows // self.gram.shape[0]
+
+    def whole(self) -> Tensor:
+        """The (nC)×(nC) Gram matrix, column by column where there are several outputs."""
+        if self.outputs == 1:
+            return self.gram
+        eye = torch.eye(self.rows, dtype=torch.float64, device=self.gram.device)
+        found = torch.stack([self.product(column) for column in eye])
+        return (found + found.T) / 2
 
 
 class SampleSpaceState:
@@ -69,7 +80,7 @@ class SampleSpaceState:
         self.Z = fixed.Z.clone() if ridge else fixed.Z
         self.Z_start = fixed.Z if ridge else None
         self.P = torch.zeros_like(self.Z)
-        self.eta = 0.0
+        self.eta, self._damping = 0.0, Damping()
         self.refresh()
 
     @property
@@ -103,10 +114,12 @@ class SampleSpaceState:
 
     def jacobian(self) -> SampleSpaceJacobian:
         """The Jacobian at the present point; :meth:`refresh` has formed its Gram already."""
-        return SampleSpaceJacobian(self.gram, self.change, self.gram_product)
+        share = self._damping.share if self.Z_start is not None else 1.0
+        return SampleSpaceJacobian(self.gram, self.change, self.gram_product, share)
 
     def aim(self, jacobian: SampleSpaceJacobian, q: Tensor) -> None:
-        """Take `-J^T q` as the direction (with ridge: `D' - D` with `D' = -J^T q`)."""
+        """Take `-J^T q` as the direction (with ridge: `-J^T q - rho D`)."""
+        self._damping.aim(jacobian.share)
         Q = q.reshape(self.samples, -1).to(self.Z.dtype)
         self.dP = torch.empty_like(self.P)
         self.dZ = torch.empty_like(self.Z)
@@ -114,13 +127,14 @@ class SampleSpaceState:
             self.dP[c] = self._spread(c, Q).neg_()
             self.dZ[c] = self.dP[c] @ self._kernel
             if self.Z_start is not None:
-                self.dZ[c] -= self.Z[c] - self.Z_start[c]
-                self.dP[c] -= self.P[c]
+                self.dZ[c] -= jacobian.share * (self.Z[c] - self.Z_start[c])
+                self.dP[c] -= jacobian.share * self.P[c]
         self._count("update", 2 * self.samples + 2)
         self.eta = 0.0
 
     def move_to(self, eta: float) -> None:
         """Stand at ``eta`` along the direction, 1 being its end."""
+        self._damping.move_to(eta)
         step, self.eta = eta - self.eta, eta
         self.Z.add_(self.dZ, alpha=step)
         self.P.add_(self.dP, alpha=step)
