@@ -99,8 +99,14 @@ class MaintainedState:
         """`W_l <- W_l - eta sum_i q_i u_i v_i^T` in every trained layer, then forward (line 18)."""
         step, self.eta = eta - self.eta, eta
         for layer, (left, right) in zip(self.net.layers[self.first :], self.direction, strict=True):
-            layer.update_rows(scale_rows(left, torch.full((left.shape[0],), step)), right)
+            layer.update_rows(stretched(left, step), right)
         self.refresh()
+
+
+def stretched(rows: Rows, step: float) -> Rows:
+    """Return the rows times one number."""
+    n = rows.shape[0]
+    return scale_rows(rows, torch.full((n,), step, dtype=torch.float64, device=rows.device))
 
 
 def _per_sample(rows: Rows, outputs: int) -> Rows:

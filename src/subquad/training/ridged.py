@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from subquad.gram import TensorJacobian
-from subquad.gram.jacobian import inner, scale_rows
+from subquad.gram.jacobian import inner
 from subquad.lowrank.factors import Factors
 from subquad.network import WideNet
 from subquad.training.damping import Damping
-from subquad.training.maintained import MaintainedState
+from subquad.training.maintained import MaintainedState, stretched
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RidgedState:
         layers = zip(self.net.layers, self._start, self._now, self._ends, strict=True)
         for layer, start, change, (left, right) in layers:
             change.scale(1 - eta * self._share)
-            change.append_or_merge(scale_rows(left, torch.full((left.shape[0],), eta)), right)
+            change.append_or_merge(stretched(left, eta), right)
             layer.pending.replace(
                 torch.cat([start.left, change.left]), torch.cat([start.right, change.right], 1)
             )
