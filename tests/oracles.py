@@ -43,6 +43,39 @@ def autograd_jacobian(module: torch.nn.Module, X: Tensor, layers: list[int]) -> 
     return torch.stack(rows)
 
 
+def dense_ridge(
+    net: WideNet, X: Tensor, y: Tensor, layers: list[int], ridge: float
+) -> Iterator[tuple[float, Tensor]]:
+    """Explicit damped Gauss-Newton with ridge and line search: (relative residual, D), centred.
+
+    The step is `-(J^T J + lam / rho I)^{-1} (J^T (f - y) + lam D)` with P×P matrices.
+    """
+    module, lam = net.to_module(), ridge * net.widths[-1]
+    start = module(X).detach()
+    weights = [list(module.weights)[l] for l in layers]  # type: ignore[arg-type]
+    frozen = [weight.detach().clone() for weight in weights]
+
+    def at(D: Tensor) -> tuple[Tensor, float]:
+        for weight, old, part in zip(
+            weights, frozen, D.split([w.numel() for w in weights]), strict=True
+        ):
+            weight.data = old + part.reshape(weight.shape)
+        error = (module(X).detach() - start - y).reshape(-1)
+        return error, float(error.square().sum() + lam * D.square().sum())
+
+    D, rho = torch.zeros(sum(w.numel() for w in weights), dtype=X.dtype), 1.0
+    while True:
+        error, goal = at(D)
+        yield float(error.norm() / y.norm()), D
+        J = autograd_jacobian(module, X, layers)
+        hessian = J.T @ J + lam / rho * torch.eye(D.numel(), dtype=X.dtype)
+        step, eta = -torch.linalg.solve(hessian, J.T @ error + lam * D), 1.0
+        while at(D + eta * step)[1] > goal:
+            eta /= 2
+        D = D + eta * step
+        rho = min(1.0, 2 * rho) if eta == 1 else rho * eta / 2
+
+
 def dense_gauss_newton(
     net: WideNet, X: Tensor, y: Tensor, layers: list[int], *, center: bool = False
 ) -> Iterator[float]:

@@ -247,6 +247,8 @@ def test_bad_input_gets_one_line() -> None:
         ({"max_iter": 1.5}, "max_iter must be"),
         ({"ridge": 0.1, "method": "paper"}, "ridge needs method='exact'"),
         ({"ridge": -0.1}, "ridge must be"),
+        ({"ridge": 0.1, "layers": "all", "flush": "sparse"}, "ridge needs flush='never'"),
+        ({"ridge": 0.1, "layers": "all", "solver": "sketch"}, "goes down to rounding"),
         ({"step": "long"}, "step must be 'auto' or"),
         ({"step": 0.0}, "step must be a finite number > 0"),
         ({"seed": -1}, "seed must be"),

@@ -22,6 +22,7 @@ class Factors:
     def __init__(self, m_out: int, m_in: int, dtype: torch.dtype, device: torch.device) -> None:
         self.left = torch.zeros(0, m_out, dtype=dtype, device=device)
         self.right = torch.zeros(m_in, 0, dtype=dtype, device=device)
+        self.settled = 0  # rank when it was last known to be the true one
         self._anchor: Rows | None = None  # the right factor of the last block, as it was given
 
     @property
@@ -38,15 +39,25 @@ class Factors:
         """Factors of their own memory."""
         new = Factors(self.left.shape[1], self.right.shape[0], self.left.dtype, self.left.device)
         new.left, new.right, new._anchor = self.left.clone(), self.right.clone(), self._anchor
+        new.settled = self.settled
         return new
 
     def clear(self) -> None:
         """Forget all."""
         self.replace(self.left[:0], self.right[:, :0])
+        self.settled = 0
 
     def replace(self, left: Tensor, right: Tensor) -> None:
         """Hold other factors; nothing can be merged with them."""
         self.left, self.right, self._anchor = left, right, None
+
+    def scale(self, factor: float) -> None:
+        """Hold `factor U V^T`."""
+        if factor == 0:
+            self.clear()
+        elif factor != 1:
+            self.left = self.left * factor
+            record("scale", flops=self.left.numel(), bytes=2 * self.left.nbytes)
 
     def append(self, left: Rows, right: Rows) -> None:
         """Add `sum_j left_j right_j^T` (r×m_out and r×m_in rows), raising the rank by r."""
@@ -59,10 +70,16 @@ class Factors:
         """The same; but where ``right`` is that of the last block, only the left factor grows.
 
         The last layer's inputs never change, so all its updates share one right factor and the
-        rank stays at most n.
+        rank stays at most n. So do the steps of a line search. Other blocks are appended, after
+        recompressing what has doubled since its rank was last known.
         """
         if self._anchor is None or not _same(self._anchor, right):
+            r, most = right.shape[0], min(self.left.shape[1], self.right.shape[0])
+            if self.rank + r > 2 * max(self.settled, r):
+                self.recompress()
             self.append(left, right)
+            if self.rank > most:
+                self.recompress()
             return
         r = right.shape[0]
         block = self.left[-r:]
@@ -94,6 +111,12 @@ class Factors:
             out[low:high] = self.right[at.columns[low:high]] @ inner[i]
         return out
 
+    def between(self, left: Rows, right: Rows) -> Tensor:
+        """Return `<left_t, U V^T right_t>` (float64) for each t, reading only their supports."""
+        inner = self._times(self.left.T, left) * self._times(self.right, right)  # (n, r)
+        record("factors", flops=2 * inner.numel())
+        return inner.double().sum(1)
+
     def dense(self) -> Tensor:
         """Return `U V^T` (m_out×m_in)."""
         m_out, m_in = self.left.shape[1], self.right.shape[0]
@@ -118,6 +141,7 @@ class Factors:
         left = ((q_left @ a[:, : sigma.numel()])[:, :kept] * root).T.to(self.left.dtype)
         right = ((q_right @ b.T[:, : sigma.numel()])[:, :kept] * root).to(self.right.dtype)
         self.replace(left.contiguous(), right)
+        self.settled = kept
         record(
             "recompress",
             flops=6 * r * r * (m_out + m_in) + 22 * r**3,

@@ -50,13 +50,8 @@ class Never(FlushPolicy):
     name: str = "never"
 
     def absorb(self, structure: LowRankMaintenance, left: Rows, right: Rows) -> None:
-        """Merge where the right factor is known, append and perhaps recompress otherwise."""
-        factors = structure.pending
-        factors.append_or_merge(left, right)
-        limit = min(*structure.shape, max(2 * structure.settled_rank, 2 * right.shape[0]))
-        if factors.rank > limit:
-            factors.recompress()
-            structure.settled_rank = factors.rank
+        """Merge where the right factor is known, perhaps recompress and append otherwise."""
+        structure.pending.append_or_merge(left, right)
 
     def before_query(self, structure: LowRankMaintenance, rows: Rows) -> None:
         """Nothing: queries read the factors."""

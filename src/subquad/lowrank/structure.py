@@ -52,7 +52,6 @@ class LowRankMaintenance:
         self.frozen = weight
         self._own: DenseWeight | None = None
         self._shared = False  # whether another structure reads the same written matrix
-        self.settled_rank = 0
         self.pending = Factors(*weight.shape, weight.dtype, weight.device)
         self.cost = Cost()
 
@@ -127,7 +126,6 @@ class LowRankMaintenance:
         """Write all that is pending into the weights."""
         with self.cost:
             write_dense(self)
-        self.settled_rank = 0
 
     def dense(self) -> Tensor:
         """Return `W + U V^T` (m_out×m_in), for small sizes."""
@@ -157,7 +155,7 @@ class LowRankMaintenance:
         new = LowRankMaintenance(self.frozen, flush=flush)
         new._own = self._own
         new._shared = self._shared = self._own is not None
-        new.pending, new.settled_rank = self.pending.copy(), self.settled_rank
+        new.pending = self.pending.copy()
         return new
 
     def state(self) -> dict[str, Tensor]:
@@ -189,13 +187,13 @@ class LowRankMaintenance:
         where, dtype = self.frozen.device, self.frozen.dtype
         left, right = left.to(where, dtype).clone(), right.to(where, dtype).clone()
         self.pending.replace(left, right)
-        self.settled_rank, self._shared = r, False
+        self.pending.settled, self._shared = r, False
         self._own = None if table is None else DenseWeight(table.to(where, dtype).clone())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, factors and policy to one safetensors file."""
         tensors = {"frozen": self.frozen.dense().T.contiguous(), **self.state()}
-        header = {"subquad": json.dumps({"flush": self.policy.name, "rank": self.settled_rank})}
+        header = {"subquad": json.dumps({"flush": self.policy.name, "rank": self.pending.settled})}
         try:
             save_file(tensors, os.fspath(path), metadata=header)
         except (SafetensorError, OSError) as error:
@@ -214,7 +212,7 @@ class LowRankMaintenance:
             raise InvalidInput(f"{path} is no saved low-rank structure: its header is missing")
         structure = cls(tensors.pop("frozen").T, flush=header.get("flush", "never"))
         structure.load_state(tensors)
-        structure.settled_rank = int(header.get("rank", 0))
+        structure.pending.settled = int(header.get("rank", 0))
         return structure
 
     def _rows(self, Y: object, side: int) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from subquad.cost import record
 from subquad.gram import Certificate, TensorJacobian, solve_gram
-from subquad.gram.exact import factorise, solve_exact
+from subquad.gram.exact import SOLVED, factorise, solve_exact
 from subquad.gram.preconditioned import conjugate_gradients
+from subquad.training.ridged import RidgedJacobian
 from subquad.training.samplespace import SampleSpaceJacobian
 
 
@@ -27,13 +28,14 @@ class Direction(Protocol):
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """`q = G^{-1} (f - y)`: Algorithm 2, line 17, by any solver of :func:`solve_gram`."""
+    """`q = (G + ridge m I)^{-1} (f - y)`: Algorithm 2, line 17, by any solver of `solve_gram`."""
 
     solver: str
     sketch: str
     size: int | None
     tol: float
     seed: int
+    ridge: float = 0.0
 
     def __call__(
         self, jacobian: TensorJacobian, residual: Tensor, iteration: int, worse: bool
@@ -45,17 +47,39 @@ class GaussNewton:
             method=self.solver,
             sketch=self.sketch,
             size=self.size,
+            ridge=self.ridge,
             tol=self.tol,
             seed=self.seed + iteration,
         )
 
 
 @dataclass(frozen=True)
+class RidgedNewton:
+    """`q = (G + ridge m / rho I)^{-1} (f - y - rho J D)`, by any solver of `solve_gram`.
+
+    See :mod:`subquad.training.damping`; rho is 1 to begin with.
+    """
+
+    newton: GaussNewton
+    ridge: float
+
+    def __call__(
+        self, jacobian: RidgedJacobian, residual: Tensor, iteration: int, worse: bool
+    ) -> tuple[Tensor, Certificate | None]:
+        """Solve for the weights of the rows in D'."""
+        newton = replace(self.newton, ridge=self.ridge / jacobian.share)
+        rhs = residual - jacobian.share * jacobian.change
+        return newton(jacobian.rows, rhs, iteration, worse)
+
+
+@dataclass(frozen=True)
 class SampleSpaceNewton:
-    """`q = (G + ridge m I)^{-1} (f - y - J D)`, exactly.
+    """`q = (G + ridge m / rho I)^{-1} (f - y - rho J D)`, exactly.
 
     One output: Cholesky. Several: the whole Gram matrix has C equal diagonal blocks and small
     ones off the diagonal, so the block's Cholesky factor preconditions conjugate gradients.
+    Condition and rank in the certificate are then those of the block, C times over. A network
+    too narrow for n C numbers has a singular whole though its block is not: that is formed.
     """
 
     shift: float
@@ -65,27 +89,35 @@ class SampleSpaceNewton:
         self, jacobian: SampleSpaceJacobian, residual: Tensor, iteration: int, worse: bool
     ) -> tuple[Tensor, Certificate | None]:
         """Solve for the weights of the rows."""
-        rhs = residual - jacobian.change
+        rhs, shift = residual - jacobian.share * jacobian.change, self.shift / jacobian.share
         n, outputs = jacobian.gram.shape[0], jacobian.outputs
         eye = torch.eye(n, dtype=torch.float64, device=rhs.device)
-        block = jacobian.gram + self.shift * eye if self.shift else jacobian.gram
+        block = jacobian.gram + shift * eye if shift else jacobian.gram
         if outputs == 1:
             return solve_exact(block, rhs)
         factor = factorise(block)
         x, residual_left, iterations = conjugate_gradients(
-            lambda q: jacobian.product(q) + self.shift * q,
+            lambda q: jacobian.product(q) + shift * q,
             lambda r: factor.solve(r.reshape(n, outputs)).reshape(-1),
             rhs,
             self.tol,
         )
-        return x, Certificate(
+        path = f"conjugate gradients ({factor.path} of a block)"
+        if not residual_left <= SOLVED and factor.rank == n:
+            whole = jacobian.whole()
+            whole.diagonal().add_(shift)
+            x, exact = solve_exact(whole, rhs)
+            note = f"{path} left a residual of {residual_left:.1e}: solved exactly instead"
+            return x, exact.after(path, note)
+        found = Certificate(
             residual_left,
             "exact",
             factor.condition,
             factor.rank * outputs,
-            f"conjugate gradients ({factor.path} of a block)",
+            path,
             iterations=iterations,
         )
+        return x, found.telling_rank(rhs.numel())
 
 
 class GradientDescent:

@@ -3,6 +3,10 @@
 The trained network, linearised, is `f(x) = f_0(x) + g(x)^T G^{-1} (y - f_0)`: kernel
 regression with kernel G. Leaving out sample i changes its prediction by
 `((G^{-1})_ii)^{-1} (G^{-1} (y - f_0))_i`, where (·)_ii is the C×C block of its outputs.
+
+With ridge, G + lam I stands for G, and `f_t - J_t D` for f_0: what the network linearised at the
+trained point makes of no change at all. Without ridge that is further off than f_0 itself, since
+nothing then keeps D in the span of J_t.
 """
 
 from __future__ import annotations
@@ -12,17 +16,37 @@ from torch import Tensor
 
 from subquad.gram import TensorJacobian
 from subquad.gram.exact import factorise
+from subquad.training.loop import State
+from subquad.training.ridged import RidgedJacobian
 from subquad.training.samplespace import SampleSpaceJacobian
 
 
-def full_gram(jacobian: TensorJacobian | SampleSpaceJacobian) -> Tensor:
-    """Return the (nC)×(nC) Gram matrix of either kind of Jacobian."""
+def left_out_of(
+    state: State, target: Tensor, shift: float, wanted: Tensor, initial: Tensor
+) -> Tensor:
+    """Return what each sample's outputs would be without it, at the point where a state stands.
+
+    Args:
+        state: a trained one.
+        target: what its outputs were driven to.
+        shift: what ridge adds to the diagonal of G.
+        wanted: y, n×C; it differs from ``target`` by the starting outputs if they were centred.
+        initial: outputs of the starting network, 0 if centred.
+    """
+    jacobian = state.jacobian()
+    if shift:
+        change = jacobian.change.reshape(wanted.shape)
+        initial = wanted + (state.outputs - target) - change
+    return leave_one_out(full_gram(jacobian), shift, wanted, initial)
+
+
+def full_gram(jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian) -> Tensor:
+    """Return the (nC)×(nC) Gram matrix of any kind of Jacobian."""
+    if isinstance(jacobian, RidgedJacobian):
+        return jacobian.rows.gram()
     if isinstance(jacobian, TensorJacobian):
         return jacobian.gram()
-    if jacobian.outputs == 1:
-        return jacobian.gram
-    eye = torch.eye(jacobian.rows, dtype=torch.float64, device=jacobian.gram.device)
-    return torch.stack([jacobian.product(column) for column in eye])
+    return jacobian.whole()
 
 
 def leave_one_out(gram: Tensor, shift: float, target: Tensor, start: Tensor) -> Tensor:

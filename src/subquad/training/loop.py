@@ -29,7 +29,10 @@ SHORTEST = 1e-3
 class State(Protocol):
     """What the loop needs of a network in training."""
 
-    outputs: Tensor
+    @property
+    def outputs(self) -> Tensor:
+        """f of the training rows, n×C in float64."""
+        ...
 
     @property
     def net(self) -> WideNet:
@@ -75,7 +78,9 @@ class Stopping:
         tol: relative residual that counts as converged.
         max_iter: iterations at most.
         patience: iterations without the objective falling below ``gain`` times its best.
-        fall: with ridge, the relative fall of the objective at which it counts as converged.
+        fall: with ridge, the relative fall of the objective that counts as converged when two
+            iterations stay below it: after one, the next is damped differently. So does running
+            out of patience, as neurons that flip to and fro make the last digits slow.
     """
 
     tol: float
@@ -133,10 +138,10 @@ def run(
         return Outcome(status, remedy, residuals, certificates, notes)
 
     goal = error.square().sum().item() + state.penalty
-    best, best_at, fell = goal, 0, math.inf
+    best, best_at, slow = goal, 0, 0
     for iteration in range(stopping.max_iter + 1):
         now = residuals[-1]
-        if abs(fell) < stopping.fall or (now <= stopping.tol and confirm() <= stopping.tol):
+        if slow == 2 or (now <= stopping.tol and confirm() <= stopping.tol):
             return end("converged")
         dead = state.dead()
         if dead:
@@ -155,6 +160,8 @@ def run(
                     f"the residual went from {residuals[0]:.1e} to {now:.1e}: widen the network, "
                     f"or take a smaller step",
                 )
+            if stopping.fall:
+                return end("converged")
             return end("stalled", _stalled(now, notes, state.net))
         if iteration == stopping.max_iter:
             return end(
@@ -179,6 +186,7 @@ def run(
                     break
                 eta /= 2
             fell, goal = 1 - reached / max(goal, 1e-300), reached
+            slow = slow + 1 if abs(fell) < stopping.fall else 0
         cost.iterations.append(spent)
         residuals.append(float(error.norm()) / size)
         if certificate is not None:

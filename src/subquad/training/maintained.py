@@ -80,20 +80,43 @@ class MaintainedState:
             ]
         )
 
-    def aim(self, jacobian: TensorJacobian, q: Tensor) -> None:
-        """Take `-J^T q` as the direction."""
-        self.direction, self.eta = (jacobian, q), 0.0
-
-    def move_to(self, eta: float) -> None:
-        """`W_l <- W_l - eta sum_i q_i u_i v_i^T` in every trained layer, then forward (line 18).
+    def descent(self, jacobian: TensorJacobian, q: Tensor) -> list[tuple[Rows, Rows]]:
+        """Return `-J^T q` as one pair of row factors per trained layer, n terms each.
 
         The paper's listing has a plus there, which is a slip.
         """
-        jacobian, q = self.direction
+        outputs = self.net.outputs
+        return [
+            (_per_sample(scale_rows(u, -q), outputs), trace.inputs)
+            for (u, _), trace in zip(jacobian.terms, self.above, strict=True)
+        ]
+
+    def aim(self, jacobian: TensorJacobian, q: Tensor) -> None:
+        """Take `-J^T q` as the direction."""
+        self.direction, self.eta = self.descent(jacobian, q), 0.0
+
+    def move_to(self, eta: float) -> None:
+        """`W_l <- W_l - eta sum_i q_i u_i v_i^T` in every trained layer, then forward (line 18)."""
         step, self.eta = eta - self.eta, eta
-        for layer, (u, v) in zip(self.net.layers[self.first :], jacobian.terms, strict=True):
-            layer.update_rows(scale_rows(u, -step * q), v)
+        for layer, (left, right) in zip(self.net.layers[self.first :], self.direction, strict=True):
+            layer.update_rows(stretched(left, step), right)
         self.refresh()
+
+
+def stretched(rows: Rows, step: float) -> Rows:
+    """Return the rows times one number."""
+    n = rows.shape[0]
+    return scale_rows(rows, torch.full((n,), step, dtype=torch.float64, device=rows.device))
+
+
+def _per_sample(rows: Rows, outputs: int) -> Rows:
+    """Sum what the outputs of a sample give: they share the pattern, and the input vector."""
+    if outputs == 1:
+        return rows
+    if isinstance(rows, SparseRows):
+        parts = [rows[slice(c, None, outputs)] for c in range(outputs)]
+        return parts[0].with_values(torch.stack([part.values for part in parts]).sum(0))
+    return rows.reshape(-1, outputs, rows.shape[1]).sum(1)
 
 
 def _repeat(rows: Rows, times: int) -> Rows:

@@ -11,10 +11,13 @@ weights are its pre-activations.
 | `P` | m×n | the change of W is `D = P H`: rank n at most, however many iterations |
 | `B = S ∘ (A Q^T)` | m×n | what weights Q (n×C) of the rows mean in P: `J^T q = B H` |
 
-An update `D <- D + eta (D' - D)` is `P += eta (P' - P)` and `Z += eta (P' K - (Z - Z_0))`.
-Without ridge `D' - D = -B H`. Neurons are independent given Q and K, so one pass over Z in
-chunks does everything; `m^2` appears nowhere. :mod:`subquad.training.firingbits` does the same
-from flipped bits alone, where the activation and the machine allow it.
+An update `D <- D + eta (D' - D)` is `P += eta (P' - P)`, and then `Z = Z_0 + P K`. (Carrying Z
+along as well costs the same, but the two drift apart: near the end a step is lost in the rounding
+of Z, which asks for it again and again, and P grows by it each time.)
+Without ridge `D' - D = -B H`; with it `-B H - rho D`, see :mod:`subquad.training.damping`. Neurons
+are independent given Q and K, so one pass over Z in chunks does everything; `m^2` appears
+nowhere. :mod:`subquad.training.firingbits` does the same from flipped bits alone, where the
+activation and the machine allow it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from torch import Tensor
 
 from subquad.cost import record
 from subquad.network import WideNet
+from subquad.training.damping import Damping
 from subquad.training.fixedinputs import FixedInputs
 
 CHUNK_BYTES = 1 << 25
@@ -40,6 +44,7 @@ class SampleSpaceJacobian:
     gram: Tensor  # (n, n) float64: the diagonal block of every output, since A_rc^2 = 1
     change: Tensor  # J D, (n C,) float64; zeros without ridge
     product: Callable[[Tensor], Tensor]  # with the whole (nC)×(nC) Gram matrix
+    share: float = 1.0  # rho of :mod:`subquad.training.damping`
 
     @property
     def rows(self) -> int:
@@ -50,6 +55,14 @@ class SampleSpaceJacobian:
     def outputs(self) -> int:
         """C."""
         return self.rows // self.gram.shape[0]
+
+    def whole(self) -> Tensor:
+        """The (nC)×(nC) Gram matrix, column by column where there are several outputs."""
+        if self.outputs == 1:
+            return self.gram
+        eye = torch.eye(self.rows, dtype=torch.float64, device=self.gram.device)
+        found = torch.stack([self.product(column) for column in eye])
+        return (found + found.T) / 2
 
 
 class SampleSpaceState:
@@ -66,10 +79,9 @@ class SampleSpaceState:
         self.width, self.samples = fixed.width, fixed.samples
         self.kernel = fixed.kernel
         self._kernel = self.kernel.to(fixed.Z.dtype)
-        self.Z = fixed.Z.clone() if ridge else fixed.Z
-        self.Z_start = fixed.Z if ridge else None
+        self.Z_start, self.Z = fixed.Z, fixed.Z.clone()
         self.P = torch.zeros_like(self.Z)
-        self.eta = 0.0
+        self.eta, self._damping = 0.0, Damping()
         self.refresh()
 
     @property
@@ -85,7 +97,7 @@ class SampleSpaceState:
     @property
     def penalty(self) -> float:
         """`ridge m ‖D‖²`, with `‖D‖² = <P, Z - Z_0>`."""
-        if self.Z_start is None:
+        if not self.ridge:
             return 0.0
         total = sum(
             float((self.P[c].double() * (self.Z[c] - self.Z_start[c]).double()).sum())
@@ -103,28 +115,29 @@ class SampleSpaceState:
 
     def jacobian(self) -> SampleSpaceJacobian:
         """The Jacobian at the present point; :meth:`refresh` has formed its Gram already."""
-        return SampleSpaceJacobian(self.gram, self.change, self.gram_product)
+        share = self._damping.share if self.ridge else 1.0
+        return SampleSpaceJacobian(self.gram, self.change, self.gram_product, share)
 
     def aim(self, jacobian: SampleSpaceJacobian, q: Tensor) -> None:
-        """Take `-J^T q` as the direction (with ridge: `D' - D` with `D' = -J^T q`)."""
+        """Take `-J^T q` as the direction (with ridge: `-J^T q - rho D`)."""
+        self._damping.aim(jacobian.share)
         Q = q.reshape(self.samples, -1).to(self.Z.dtype)
         self.dP = torch.empty_like(self.P)
-        self.dZ = torch.empty_like(self.Z)
         for c in self._chunks():
             self.dP[c] = self._spread(c, Q).neg_()
-            self.dZ[c] = self.dP[c] @ self._kernel
-            if self.Z_start is not None:
-                self.dZ[c] -= self.Z[c] - self.Z_start[c]
-                self.dP[c] -= self.P[c]
-        self._count("update", 2 * self.samples + 2)
+            if self.ridge:
+                self.dP[c] -= jacobian.share * self.P[c]
+        self._count("update", 2 * self.head.shape[1] + 2)
         self.eta = 0.0
 
     def move_to(self, eta: float) -> None:
         """Stand at ``eta`` along the direction, 1 being its end."""
+        self._damping.move_to(eta)
         step, self.eta = eta - self.eta, eta
-        self.Z.add_(self.dZ, alpha=step)
-        self.P.add_(self.dP, alpha=step)
-        record("move", flops=4 * self.Z.numel(), bytes=6 * self.Z.nbytes)
+        for c in self._chunks():
+            self.P[c].add_(self.dP[c], alpha=step)
+            torch.addmm(self.Z_start[c], self.P[c], self._kernel, out=self.Z[c])
+        record("move", flops=(2 * self.samples + 2) * self.Z.numel(), bytes=5 * self.Z.nbytes)
         self.refresh()
 
     def refresh(self) -> None:
@@ -143,7 +156,7 @@ class SampleSpaceState:
             plain = slope / self._constant
             counts += (plain.T @ plain).double()
             fired += int(torch.count_nonzero(slope))
-            if self.Z_start is not None:
+            if self.ridge:
                 change += (slope * (z - self.Z_start[c])).double().T @ head
         self.outputs, self.change = f, change.reshape(-1)
         self.gram = counts * self._constant**2 * self.kernel
