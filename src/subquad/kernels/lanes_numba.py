@@ -20,7 +20,7 @@ from numba.extending import intrinsic, overload
 
 LANE = 64  # bits of a word
 ONE = np.uint64(1)
-LINE = 64  # bytes of a cache line
+LINE = 64  # bytes of a cache line, at least
 FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
 
 bare = numba.njit(cache=True, _nrt=False)
@@ -112,6 +112,29 @@ def _keep_64(typing_context, word, a, at, out):
 
 
 @intrinsic
+def _tally_64(typing_context, word, value, out, at):
+    """Add to the 64 int32 from ``at`` on whose bits are 1."""
+
+    def generate(context, builder, signature, args):
+        word, value, out, at = args
+        kind = signature.args[2]
+        vector = _vector(context, kind)
+        none, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, None)
+        single = builder.insert_element(none, value, ir.Constant(ir.IntType(32), 0))
+        added = builder.select(
+            builder.bitcast(word, ir.VectorType(ir.IntType(1), LANE)),
+            builder.shuffle_vector(single, none, zero),
+            zero,
+        )
+        place = _place(context, builder, kind, out, at)
+        total = builder.add(builder.load(place, align=4), added)
+        builder.store(total, place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.int32, out, types.intp), generate
+
+
+@intrinsic
 def _dot_words(typing_context, a, b, words):
     """Inner product of the first 64·words numbers."""
 
@@ -155,10 +178,21 @@ def _fetch(typing_context, a, at):
 
 
 @bare
-def fetch(a):
-    """Bring a row into the cache, without waiting for it."""
-    for i in range(0, a.size, LINE // a.itemsize):
-        _fetch(a, i)
+def fetch(a, bits):
+    """Bring the numbers into the cache whose bits are 1, without waiting for them."""
+    count = np.int64(0)
+    for w in range(bits.size):
+        count += np.int64(ones(bits[w]))
+    step = LINE // a.itemsize
+    if 2 * step * count > a.size:  # every second line or more: take them all
+        for i in range(0, a.size, step):
+            _fetch(a, i)
+        return
+    for w in range(bits.size):
+        word = bits[w]
+        while word:
+            _fetch(a, w * LANE + np.int64(lowest(word)))
+            word &= word - ONE
 
 
 @bare
@@ -189,6 +223,18 @@ def copy(a, out):
     """out = a."""
     for i in range(a.size):
         out[i] = a[i]
+
+
+@bare
+def tally(bits, value, out):
+    """Add an integer to each number of ``out`` whose bit is 1."""
+    for w in range(bits.size):
+        low = w * LANE
+        if low + LANE <= out.size:
+            _tally_64(bits[w], value, out, low)
+        else:
+            for i in range(low, out.size):
+                out[i] += value * np.int32((bits[w] >> np.uint64(i - low)) & ONE)
 
 
 @bare

@@ -49,6 +49,7 @@ from subquad.kernels.lanes_numba import (
     ones,
     places_of,
     sum_and_norm,
+    tally,
 )
 
 TASKS = 64  # shares of the rows: more than threads, so that they end together
@@ -65,9 +66,9 @@ def _share(m, task, tasks):
 
 
 @bare
-def _distances(z, level, far, safe):
+def _distances(z, level, scale, far, safe):
     for i in range(z.size):
-        safe[i] = abs(z[i] - level[i]) + far
+        safe[i] = scale[i] * abs(z[i] - level[i]) + far
 
 
 @numba.njit(cache=True, _nrt=False, fastmath={"contract"})
@@ -130,7 +131,7 @@ def _move_whole(z, weight, head, kernel, places, out):
 
 @numba.njit(parallel=True, cache=True)
 def look_at_rows(
-    Z, level, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
+    Z, level, scale, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
     fresh, expiry, alarm, reach, total, work,
 ):  # fmt: skip
     """Compute every entry: ``fresh`` bits, distances, and outputs (a row of ``total`` a task)."""
@@ -139,15 +140,15 @@ def look_at_rows(
         weight, row, places = np.empty(n, Z.dtype), np.empty(n, Z.dtype), np.empty(n, np.int64)
         low, high = _share(Z.shape[0], task, tasks)
         work[task, 0] = _look(
-            low, high, Z, level, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
-            fresh, expiry, alarm, reach, weight, row, places, total[task],
+            low, high, Z, level, scale, offset, sign, kernel, since, bits, slot, store, epoch, seen,
+            now, fresh, expiry, alarm, reach, weight, row, places, total[task],
         )  # fmt: skip
         work[task, 1] = 0
 
 
 @bare
 def _look(
-    low, high, Z, level, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
+    low, high, Z, level, scale, offset, sign, kernel, since, bits, slot, store, epoch, seen, now,
     fresh, expiry, alarm, reach, weight, row, places, total,
 ):  # fmt: skip
     terms = 0
@@ -158,7 +159,7 @@ def _look(
         else:
             copy(Z[r], row)
         seen[r], reach[r] = now, 0.0
-        _distances(row, level, row[:1][0] * 0, expiry[r])
+        _distances(row, level, scale, row[:1][0] * 0, expiry[r])
         above(row, level, fresh[r])
         _add_outputs(row, level, offset, sign[r], total)
         alarm[r] = least(expiry[r])
@@ -209,7 +210,7 @@ def count_common(columns, counts):
 
 @numba.njit(parallel=True, cache=True)
 def move_rows(
-    Z, level, offset, sign, kernel, mean, spread, since, coarse, bits, slot, store, epoch, seen,
+    Z, level, scale, offset, sign, kernel, tilt, since, coarse, bits, slot, store, epoch, seen,
     now, fresh, expiry, alarm, reach, change, work,
 ):  # fmt: skip
     """Bring ``fresh`` up to the moment ``now``; sum what flipped bits change in the outputs.
@@ -224,12 +225,12 @@ def move_rows(
         for start in range(low, high, AHEAD):
             stop = min(high, start + AHEAD)
             rows, asked = _find_due(
-                start, stop, Z, mean, spread, since, coarse, bits, seen, now, fresh, expiry, alarm,
+                start, stop, Z, tilt, since, coarse, bits, seen, now, fresh, expiry, alarm,
                 reach, weight, due, found,
             )  # fmt: skip
             entries, terms = _move_due(
-                rows, found, due, Z, level, offset, sign, kernel, since, bits, slot, store, epoch,
-                fresh, expiry, alarm, reach, weight, row, places, change[task],
+                rows, found, due, Z, level, scale, offset, sign, kernel, since, bits, slot, store,
+                epoch, fresh, expiry, alarm, reach, weight, row, places, change[task],
             )  # fmt: skip
             work[task, 0] += asked
             work[task, 1] += entries
@@ -238,7 +239,7 @@ def move_rows(
 
 @bare
 def _find_due(
-    start, stop, Z, mean, spread, since, coarse, bits, seen, now, fresh, expiry, alarm, reach,
+    start, stop, Z, tilt, since, coarse, bits, seen, now, fresh, expiry, alarm, reach,
     weight, due, found,
 ):  # fmt: skip
     """Which rows, and which of their entries, may have crossed; how many rows, how many asked."""
@@ -253,7 +254,7 @@ def _find_due(
         asked += 1
         keep(old, since[seen[r]], weight)
         s, v = sum_and_norm(weight)
-        far = reach[r] + (mean * s + spread * v)
+        far = reach[r] + (tilt * s + v)
         if alarm[r] > far * SLACK and not turned:
             continue
         reach[r], seen[r] = far, now
@@ -261,14 +262,14 @@ def _find_due(
         for w in range(old.size):
             due[rows, w] |= old[w] ^ last[w]
         found[rows] = r
+        fetch(Z[r], due[rows])
         rows += 1
-        fetch(Z[r])
     return rows, asked
 
 
 @bare
 def _move_due(
-    rows, found, due, Z, level, offset, sign, kernel, since, bits, slot, store, epoch, fresh,
+    rows, found, due, Z, level, scale, offset, sign, kernel, since, bits, slot, store, epoch, fresh,
     expiry, alarm, reach, weight, row, places, total,
 ):  # fmt: skip
     """Compute the entries that are due; how many they are, and terms of whole rows."""
@@ -281,13 +282,13 @@ def _move_due(
         entries += count
         if 6 * count > Z.shape[1]:
             terms += _move_whole(Z[r], weight, head, kernel, places, row)
-            _distances(row, level, far, safe)
+            _distances(row, level, scale, far, safe)
             above(row, level, last)
         else:
             for j in range(count):
                 i = places[j]
                 row[i] = z = Z[r, i] - head * dot(weight, kernel[i])
-                safe[i] = abs(z - level[i]) + far
+                safe[i] = scale[i] * abs(z - level[i]) + far
                 w, b = i >> 6, np.uint64(i & 63)
                 last[w] = (last[w] & ~(ONE << b)) | (np.uint64(z > level[i]) << b)
         for w in range(old.size):
@@ -323,8 +324,9 @@ def accept_rows(
 ):  # fmt: skip
     """Begin a new step: rows that flipped store their weights.
 
-    Task t's new rows take the slots from ``first[t]`` on. With ``pairs`` the flips go into counts,
-    an array a share of the tasks, whose sum is then what :func:`count_common` counts anew.
+    Task t's new rows take the slots from ``first[t]`` on. With ``pairs`` each flip of a sample goes
+    into that sample's row of ``counts``, an array a share of the tasks: what `C + C^T` of the sum
+    tells off the diagonal, and C on it, is what :func:`count_common` would count more than before.
     """
     m, tasks, shares = bits.shape[0], first.size, counts.shape[0]
     for share in numba.prange(shares):
@@ -362,25 +364,12 @@ def _accept(
                 turned &= turned - ONE
                 i = w * LANE + np.int64(b)
                 columns[i, g] ^= place
-                if pairs:
-                    _turn(old, counts, i)
-                old[w] ^= ONE << b
-
-
-@bare
-def _turn(bits, counts, i):
-    """Take sample i into the row's set of firing samples, or out of it."""
-    at, b = i // LANE, np.uint64(i % LANE)
-    sign = np.int32(-1) if (bits[at] >> b) & ONE else np.int32(1)
-    counts[i, i] += sign
-    for w in range(bits.size):
-        word = bits[w]
-        if w == at:
-            word &= ~(ONE << b)
-        while word:
-            j = w * LANE + np.int64(lowest(word))
-            word &= word - ONE
-            counts[max(i, j), min(i, j)] += sign
+                old[w] &= ~(ONE << b)
+                if pairs:  # take sample i out of the row's firing samples, or into them
+                    change = np.int32(1) if (new[w] >> b) & ONE else np.int32(-1)
+                    tally(old, change, counts[i])
+                    counts[i, i] += change
+                old[w] |= new[w] & (ONE << b)
 
 
 @numba.njit(parallel=True, cache=True)

@@ -61,16 +61,21 @@ class FiringBitsState:
         words, groups = -(-n // 64), -(-m // 64)
         root = fixed.activation.normaliser**0.5
         level, offset = levels(fixed.activation, fixed.rho, fixed.width)
+        # An entry moves by at most `|c sum w| + ‖K_i - c‖ ‖w‖`. Distances are kept in units of
+        # `‖K_i - c‖`, so that one bound serves all samples.
+        common = (fixed.kernel.sum() - fixed.kernel.trace()) / max(1, n * (n - 1))
+        spread = (fixed.kernel - common).norm(dim=1).clamp_min(
+            1e-6 * float(fixed.kernel.max())
+        ) * root
+        self._tilt = abs(float(common)) * root / float(spread.min())
         self._entries = (
             fixed.Z.numpy(),
             level.numpy(),
+            (1 / spread).to(fixed.Z.dtype).numpy(),
             offset.numpy(),
             (fixed.head[:, 0] * root).numpy(),
             fixed.kernel.to(fixed.Z.dtype).numpy(),
         )
-        common = (fixed.kernel.sum() - fixed.kernel.trace()) / max(1, n * (n - 1))
-        self._mean = abs(float(common)) * root
-        self._spread = float((fixed.kernel - common).norm(dim=1).max()) * root
         self._bits, self._fresh = (np.zeros((m, words), np.uint64) for _ in range(2))
         self._columns = np.zeros((n, groups), np.uint64)
         self._slot = np.full(m, -1, np.int64)
@@ -93,7 +98,7 @@ class FiringBitsState:
         self._begin()
         left = np.empty((self.fixed.samples, self.fixed.width), self._expiry.dtype)
         slot, store, epoch = self._slot, self._store, self._epoch
-        sign = self._entries[3]
+        sign = self._entries[4]
         self._kernels.weights_of_rows(self._bits, slot, store, epoch, self._since()[0], -sign, left)
         return self.fixed.net(torch.from_numpy(left))
 
@@ -127,7 +132,7 @@ class FiringBitsState:
         work = np.zeros((self._kernels.TASKS, 3), np.int64)
         self._threads()
         self._kernels.move_rows(
-            *self._entries, self._mean, self._spread, since, coarse,
+            *self._entries, self._tilt, since, coarse,
             self._bits, self._slot, self._store, self._epoch, self._seen,
             len(since) - 1, self._fresh, self._expiry, self._alarm, self._reach,
             change, work,
@@ -193,7 +198,8 @@ class FiringBitsState:
                 bytes=2 * self._store.itemsize * n * flipped,
             )
             if by_pairs:
-                self._counts += shares.sum(0)
+                flips = shares.sum(0)
+                self._counts += np.tril(flips + flips.T) - np.diag(flips.diagonal())
                 self._form_gram()
             else:
                 self._recount()
@@ -211,7 +217,7 @@ class FiringBitsState:
     def _since(self) -> tuple[np.ndarray, np.ndarray]:
         """What the steps since each moment add up to, and what that can move at most."""
         since = self._moments[-1] - self._moments
-        coarse = self._mean * since.abs().sum(1) + self._spread * since.norm(dim=1)
+        coarse = self._tilt * since.abs().sum(1) + since.norm(dim=1)
         return since.to(self.fixed.Z.dtype).numpy(), coarse.numpy()
 
     def _recount(self) -> None:
