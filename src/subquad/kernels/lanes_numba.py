@@ -12,6 +12,8 @@ A row of n numbers goes with `ceil(n / 64)` words; what is left over at its end 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from llvmlite import ir
@@ -23,7 +25,8 @@ ONE = np.uint64(1)
 LINE = 64  # bytes of a cache line, at least
 FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
 
-bare = numba.njit(cache=True, _nrt=False)
+BARE: Any = {"cache": True, "_nrt": False}
+bare = numba.njit(**BARE)
 """Compiles a function that counts no references to arrays. Counting is atomic: threads that take
 rows of one array a million times would wait for each other. Such a function allocates nothing."""
 
@@ -178,15 +181,20 @@ def _fetch(typing_context, a, at):
 
 
 @bare
+def fetch_all(a):
+    """Bring a row into the cache, without waiting for it."""
+    for i in range(0, a.size, LINE // a.itemsize):
+        _fetch(a, i)
+
+
+@bare
 def fetch(a, bits):
     """Bring the numbers into the cache whose bits are 1, without waiting for them."""
     count = np.int64(0)
     for w in range(bits.size):
         count += np.int64(ones(bits[w]))
-    step = LINE // a.itemsize
-    if 2 * step * count > a.size:  # every second line or more: take them all
-        for i in range(0, a.size, step):
-            _fetch(a, i)
+    if 2 * count * (LINE // a.itemsize) > a.size:  # about every second line: as well take all
+        fetch_all(a)
         return
     for w in range(bits.size):
         word = bits[w]
@@ -277,7 +285,7 @@ def below(a, bound, bits):
             bits[w] = word
 
 
-@numba.njit(cache=True, _nrt=False, fastmath=FAST)
+@numba.njit(**BARE, fastmath=FAST)
 def sum_and_norm(a):
     """`|sum a|` and `‖a‖`."""
     s = v = a[:1][0] * 0

@@ -35,6 +35,7 @@ import numba
 import numpy as np
 
 from subquad.kernels.lanes_numba import (
+    BARE,
     LANE,
     ONE,
     above,
@@ -43,6 +44,7 @@ from subquad.kernels.lanes_numba import (
     copy,
     dot,
     fetch,
+    fetch_all,
     keep,
     least,
     lowest,
@@ -71,7 +73,7 @@ def _distances(z, level, scale, far, safe):
         safe[i] = scale[i] * abs(z[i] - level[i]) + far
 
 
-@numba.njit(cache=True, _nrt=False, fastmath={"contract"})
+@numba.njit(**BARE, fastmath={"contract"})
 def _add_outputs(z, level, offset, head, total):
     """total += head (z - offset) where it fires, in float64."""
     for i in range(z.size):
@@ -88,7 +90,7 @@ def _weights(bits, added, slot, store, weight):
             weight[i] += kept[i]
 
 
-@numba.njit(cache=True, _nrt=False, fastmath={"contract"})
+@numba.njit(**BARE, fastmath={"contract"})
 def _move_whole(z, weight, head, kernel, places, out):
     """out = z - head w K over the nonzeros of w, eight rows of K at a time; returns how many.
 
@@ -224,10 +226,11 @@ def move_rows(
         low, high = _share(Z.shape[0], task, tasks)
         for start in range(low, high, AHEAD):
             stop = min(high, start + AHEAD)
-            rows, asked = _find_due(
-                start, stop, Z, tilt, since, coarse, bits, seen, now, fresh, expiry, alarm,
-                reach, weight, due, found,
+            rows, asked = _find_rows(
+                start, stop, tilt, since, coarse, bits, seen, now, fresh, expiry, alarm, reach,
+                weight, found,
             )  # fmt: skip
+            _find_entries(rows, found, Z, bits, fresh, expiry, reach, due)
             entries, terms = _move_due(
                 rows, found, due, Z, level, scale, offset, sign, kernel, since, bits, slot, store,
                 epoch, fresh, expiry, alarm, reach, weight, row, places, change[task],
@@ -238,11 +241,10 @@ def move_rows(
 
 
 @bare
-def _find_due(
-    start, stop, Z, tilt, since, coarse, bits, seen, now, fresh, expiry, alarm, reach,
-    weight, due, found,
+def _find_rows(
+    start, stop, tilt, since, coarse, bits, seen, now, fresh, expiry, alarm, reach, weight, found
 ):  # fmt: skip
-    """Which rows, and which of their entries, may have crossed; how many rows, how many asked."""
+    """Which rows may have an entry that crossed; how many, and how many were asked closely."""
     rows = asked = 0
     for r in range(start, stop):
         old, last = bits[r], fresh[r]
@@ -258,13 +260,21 @@ def _find_due(
         if alarm[r] > far * SLACK and not turned:
             continue
         reach[r], seen[r] = far, now
-        below(expiry[r], Z.dtype.type(far * SLACK), due[rows])
-        for w in range(old.size):
-            due[rows, w] |= old[w] ^ last[w]
+        fetch_all(expiry[r])
         found[rows] = r
-        fetch(Z[r], due[rows])
         rows += 1
     return rows, asked
+
+
+@bare
+def _find_entries(rows, found, Z, bits, fresh, expiry, reach, due):
+    """Bits of the entries that may have crossed."""
+    for k in range(rows):
+        r = found[k]
+        below(expiry[r], Z.dtype.type(reach[r] * SLACK), due[k])
+        for w in range(bits.shape[1]):
+            due[k, w] |= bits[r, w] ^ fresh[r, w]
+        fetch(Z[r], due[k])
 
 
 @bare
@@ -320,13 +330,13 @@ def count_flips(bits, fresh, slot, flips):
 
 @numba.njit(parallel=True, cache=True)
 def accept_rows(
-    bits, fresh, columns, slot, store, first, epoch, since, now, counts, pairs
+    bits, fresh, columns, slot, store, first, epoch, since, now, counts, by_flips
 ):  # fmt: skip
     """Begin a new step: rows that flipped store their weights.
 
-    Task t's new rows take the slots from ``first[t]`` on. With ``pairs`` each flip of a sample goes
-    into that sample's row of ``counts``, an array a share of the tasks: what `C + C^T` of the sum
-    tells off the diagonal, and C on it, is what :func:`count_common` would count more than before.
+    Task t's new rows take the slots from ``first[t]`` on. With ``by_flips`` each flip of a sample
+    goes into that sample's row of ``counts``, an array a share of the tasks: what `C + C^T` of the
+    sum tells off the diagonal, and C on it, is what :func:`count_common` would count more.
     """
     m, tasks, shares = bits.shape[0], first.size, counts.shape[0]
     for share in numba.prange(shares):
@@ -335,13 +345,13 @@ def accept_rows(
             low, high = _share(m, task, tasks)
             _accept(
                 low, high, first[task], bits, fresh, columns, slot, store, epoch, since, now,
-                counts[share], pairs, weight,
+                counts[share], by_flips, weight,
             )  # fmt: skip
 
 
 @bare
 def _accept(
-    low, high, free, bits, fresh, columns, slot, store, epoch, since, now, counts, pairs, weight
+    low, high, free, bits, fresh, columns, slot, store, epoch, since, now, counts, by_flips, weight
 ):  # fmt: skip
     for r in range(low, high):
         old, new = bits[r], fresh[r]
@@ -365,7 +375,7 @@ def _accept(
                 i = w * LANE + np.int64(b)
                 columns[i, g] ^= place
                 old[w] &= ~(ONE << b)
-                if pairs:  # take sample i out of the row's firing samples, or into them
+                if by_flips:  # take sample i out of the row's firing samples, or into them
                     change = np.int32(1) if (new[w] >> b) & ONE else np.int32(-1)
                     tally(old, change, counts[i])
                     counts[i, i] += change

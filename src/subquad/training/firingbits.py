@@ -26,9 +26,6 @@ from subquad.network import WideNet
 from subquad.training.fixedinputs import FixedInputs
 from subquad.training.samplespace import SampleSpaceJacobian
 
-SHARES = 8
-"""Arrays that flips of pairs are counted in side by side."""
-
 
 def applies(net: WideNet, ridge: float) -> bool:
     """Whether the compiled form can train this network: linear where it fires, one output."""
@@ -83,7 +80,8 @@ class FiringBitsState:
         self._epoch, self._seen = (np.zeros(m, np.int64) for _ in range(2))
         self._expiry, self._alarm = np.empty((m, n), kind), np.empty(m, kind)
         self._reach = np.zeros(m)
-        self._counts = np.zeros((n, n), np.int64)
+        self._common = torch.zeros(n, n, dtype=torch.float64)  # neurons that fire for both
+        self._worth = fixed.kernel * fixed.activation.normaliser  # of one such neuron, in G
         self._moments = torch.zeros(1, n, dtype=torch.float64)  # sum of all steps, at each moment
         self._stand, self._moved = self._moments[0], False  # where the present step began
         self._f = self._look()
@@ -105,7 +103,7 @@ class FiringBitsState:
     @property
     def firing(self) -> list[float]:
         """Share of firing neurons in each layer."""
-        fired = int(self._counts.trace()) / (self.fixed.samples * self.fixed.width)
+        fired = float(self._common.trace()) / (self.fixed.samples * self.fixed.width)
         return [*self.fixed.firing, fired]
 
     def dead(self) -> list[tuple[int, int]]:
@@ -185,22 +183,26 @@ class FiringBitsState:
             first = self._stored + np.cumsum(flips[:, 1]) - flips[:, 1]
             self._make_room(rows)
             n, now = self.fixed.samples, len(self._moments) - 1
-            fired = int(self._counts.trace()) // self.fixed.width  # samples of a row
-            by_pairs = flipped * fired < n * (n + 1) // 2 * self._columns.shape[1] // 4
-            shares = np.zeros((SHARES, n, n) if by_pairs else (SHARES, 1, 1), np.int32)
+            # A flip is n additions in vectors of 16, a pair of samples is 8 words at a time.
+            by_flips = flipped < n * self._columns.shape[1]
+            shares = np.zeros(
+                (torch.get_num_threads(), *((n, n) if by_flips else (1, 1))), np.int32
+            )
             self._kernels.accept_rows(
                 self._bits, self._fresh, self._columns, self._slot, self._store, first,
-                self._epoch, self._since()[0], now, shares, by_pairs,
+                self._epoch, self._since()[0], now, shares, by_flips,
             )  # fmt: skip
             record(
                 "accept",
-                flops=2 * flipped * fired if by_pairs else 0,
+                flops=n * flipped if by_flips else 0,
                 bytes=2 * self._store.itemsize * n * flipped,
             )
-            if by_pairs:
-                flips = shares.sum(0)
-                self._counts += np.tril(flips + flips.T) - np.diag(flips.diagonal())
-                self._form_gram()
+            if by_flips:
+                turned = torch.from_numpy(shares).sum(0).double()
+                self._common += turned
+                self._common += turned.T
+                self._common.diagonal().sub_(turned.diagonal())
+                self.gram = self._common * self._worth
             else:
                 self._recount()
         self._f, self._stand = self.outputs[:, 0], self._moments[-1]
@@ -223,15 +225,13 @@ class FiringBitsState:
     def _recount(self) -> None:
         """Count common firing neurons by popcount over all neurons."""
         self._threads()
-        self._kernels.count_common(self._columns, self._counts)
         n, groups = self._columns.shape
+        counts = np.zeros((n, n), np.int64)
+        self._kernels.count_common(self._columns, counts)
         record("count", flops=n * (n + 1) * groups, bytes=self._columns.nbytes)
-        self._form_gram()
-
-    def _form_gram(self) -> None:
-        lower = torch.from_numpy(self._counts).double()
-        common = lower + lower.tril(-1).T
-        self.gram = common.mul_(self.fixed.activation.normaliser).mul_(self.fixed.kernel)
+        lower = torch.from_numpy(counts).double()
+        self._common = lower + lower.tril(-1).T
+        self.gram = self._common * self._worth
 
     def _threads(self) -> None:
         from subquad.kernels.threads import use_threads
