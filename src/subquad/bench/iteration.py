@@ -168,7 +168,9 @@ class PlainTorch:
     """
 
     def __init__(self, fixed: FixedInputs, y: Tensor) -> None:
-        self.start, self.Z = fixed.Z, fixed.Z.clone()
+        if not isinstance(fixed.activation, ShiftedReLU):
+            raise InvalidInput(f"the peer trains (shifted) ReLU networks, got {fixed.activation}")
+        self.Z = fixed.Z.clone()
         scale = fixed.activation.normaliser**0.5
         self.signed = fixed.head[:, 0] * scale
         self.kernel, self.constant = fixed.kernel, scale**2
