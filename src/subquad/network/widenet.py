@@ -14,6 +14,7 @@ from subquad.activations import build as build_activation
 from subquad.checks import as_device, as_matrix, integer
 from subquad.errors import DeadSampleWarning, InvalidInput, unknown_name
 from subquad.lowrank import LowRankMaintenance
+from subquad.memory import row_blocks
 from subquad.network.passes import LayerTrace, forward, readout
 from subquad.rows import Rows
 from subquad.weights import KINDS, FrozenWeight
@@ -83,12 +84,12 @@ class WideNet:
     def __call__(self, X: object) -> Tensor:
         """Return f of every row of X: (n,) for one output, else (n, outputs)."""
         inputs = self.check_inputs(X)
-        step = max(1, CHUNK_BYTES // (8 * max(self.widths)))
         parts, dead = [], []
-        for low in range(0, inputs.shape[0], step):
-            traces = self.trace(inputs[low : low + step])
-            dead += [(l, low + int(i)) for l, t in enumerate(traces) for i in t.dead]
+        for rows in row_blocks(inputs.shape[0], 8 * max(self.widths), CHUNK_BYTES):
+            traces = self.trace(inputs[rows])
+            dead += [(l, rows.start + int(i)) for l, t in enumerate(traces) for i in t.dead]
             parts.append(readout(traces[-1].value, self.output_weights))
+            del traces
         if dead:
             warnings.warn(describe_dead(dead, self.activation), DeadSampleWarning, stacklevel=2)
         f = torch.cat(parts).to(self.dtype)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -179,6 +181,9 @@ def train(
     remedy = found.remedy
     if found.status in ("stalled", "max_iter", "failed"):
         remedy = conflicting_rows(inputs, target) or remedy
+    state.release()
+    # A sample-space Jacobian is formed already and holds little; a maintained one takes a pass.
+    jacobian = functools.partial(_same, state.jacobian()) if in_samples else state.jacobian
     result = TrainResult(
         Predictor(state.net, net if center else None),
         found.status,
@@ -188,11 +193,15 @@ def train(
         cost,
         time.perf_counter() - started,
         found.notes,
-        lambda: leave_one_out(full_gram(state.jacobian()), shift, wanted, initial),
+        lambda: leave_one_out(full_gram(jacobian()), shift, wanted, initial),
     )
     if throw and result.status not in ("converged", "stopped"):
         raise TrainingFailed(f"training {result.status}: {result.remedy}")
     return result
+
+
+def _same(given: Any) -> Any:
+    return given
 
 
 def check_targets(y: object, n: int, outputs: int, dtype: torch.dtype) -> Tensor:

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from subquad.cost import record
+from subquad.memory import row_blocks
 from subquad.network import WideNet
 from subquad.training.fixedinputs import FixedInputs
 
@@ -101,9 +102,19 @@ class SampleSpaceState:
     def confirm(self) -> None:
         """Outputs are computed from the weights at every step; there is nothing to add."""
 
+    def release(self) -> None:
+        """Let go of what only further steps need."""
+        self.dP = self.dZ = self.P[:0].clone()
+        self.fixed.release()
+        if self.head.shape[1] == 1:
+            self.Z, self.Z_start = self.dZ, None
+
     def jacobian(self) -> SampleSpaceJacobian:
         """The Jacobian at the present point; :meth:`refresh` has formed its Gram already."""
-        return SampleSpaceJacobian(self.gram, self.change, self.gram_product)
+        one = self.head.shape[1] == 1  # the whole is the block then, and needs no Z
+        return SampleSpaceJacobian(
+            self.gram, self.change, self.gram.mv if one else self.gram_product
+        )
 
     def aim(self, jacobian: SampleSpaceJacobian, q: Tensor) -> None:
         """Take `-J^T q` as the direction (with ridge: `D' - D` with `D' = -J^T q`)."""
@@ -177,8 +188,7 @@ class SampleSpaceState:
         return self._slope(self.Z[chunk]) * (self.head[chunk] @ Q.T)
 
     def _chunks(self) -> Iterator[slice]:
-        step = max(1, CHUNK_BYTES // (self.samples * self.Z.element_size()))
-        return (slice(low, low + step) for low in range(0, self.width, step))
+        return row_blocks(self.width, self.samples * self.Z.element_size(), CHUNK_BYTES)
 
     def _count(self, name: str, per_entry: int) -> None:
         record(name, flops=per_entry * self.Z.numel(), bytes=2 * self.Z.nbytes)
