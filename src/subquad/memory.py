@@ -24,8 +24,6 @@ from subquad.errors import InvalidInput
 
 SHARE = 0.8
 """Share of the free memory that a job may take where no limit is given."""
-LEAST_BLOCK = 1 << 20
-"""Blocks are never made smaller: below, a loop costs more than the memory it saves is worth."""
 UNITS = {"": 3, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 _ceiling: ContextVar[float | None] = ContextVar("subquad_memory_ceiling", default=None)
@@ -86,14 +84,14 @@ def blocks(size: float) -> Iterator[None]:
 
 def block_bytes(most: float) -> float:
     """Return the bytes that one block of work may take, ``most`` where memory is not tight."""
-    return max(LEAST_BLOCK, min(most, _block.get()))
+    return min(most, _block.get())
 
 
 def row_blocks(rows: int, row_bytes: float, most: float) -> Iterator[slice]:
     """Cut rows of which each needs ``row_bytes`` into runs that fit a block."""
     size = block_bytes(most)
-    step = rows if size >= rows * row_bytes else max(1, int(size / row_bytes))
-    return (slice(low, min(low + step, rows)) for low in range(0, rows, max(1, step)))
+    step = max(1, rows if size >= rows * row_bytes else int(size / row_bytes))
+    return (slice(low, min(low + step, rows)) for low in range(0, rows, step))
 
 
 def room(max_memory: object = None) -> float:
