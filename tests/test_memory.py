@@ -58,6 +58,11 @@ def test_shares_of_what_is_free(monkeypatch):
     with memory.limit("3GB"):
         assert memory.room() == 2e9
         assert memory.room(4) == 3e9, "what is said counts before the limit that is open"
+        assert memory.block_bytes(1e12) == 5e8
+        with memory.blocks(40):
+            assert memory.block_bytes(1e12) == 40
+    with memory.limit("1MB"):
+        assert memory.block_bytes(1e12) == memory.LEAST_BLOCK
     assert memory.room() == 8e9
 
 

@@ -24,10 +24,12 @@ from subquad.errors import InvalidInput
 
 SHARE = 0.8
 """Share of the free memory that a job may take where no limit is given."""
+LEAST_BLOCK = 1 << 20
+"""Blocks are not planned smaller: their loop would cost more than the memory is worth."""
 UNITS = {"": 3, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 _ceiling: ContextVar[float | None] = ContextVar("subquad_memory_ceiling", default=None)
-_block: ContextVar[float] = ContextVar("subquad_memory_block", default=math.inf)
+_block: ContextVar[float | None] = ContextVar("subquad_memory_block", default=None)
 
 
 def ceiling(max_memory: object = None) -> float:
@@ -84,7 +86,10 @@ def blocks(size: float) -> Iterator[None]:
 
 def block_bytes(most: float) -> float:
     """Return the bytes that one block of work may take, ``most`` where memory is not tight."""
-    return min(most, _block.get())
+    size = _block.get()
+    if size is None:  # nobody has planned: a quarter of what an open limit leaves
+        size = math.inf if _ceiling.get() is None else max(LEAST_BLOCK, room() / 4)
+    return min(most, size)
 
 
 def row_blocks(rows: int, row_bytes: float, most: float) -> Iterator[slice]:
@@ -132,6 +137,16 @@ def shown(size: float) -> str:
     ('2.35 GB', '0.012 GB', '450 GB')
     """
     return f"{size / 1e9:.3g} GB"
+
+
+def rounded(size: float) -> int:
+    """A count cut to two digits, since an estimate has no more.
+
+    >>> rounded(21097.4), rounded(7)
+    (21000, 7)
+    """
+    unit = 10 ** max(0, len(str(int(size))) - 2)
+    return int(size) // unit * unit
 
 
 def _left(root: str, path: str, most: str, used: str) -> Iterator[float]:

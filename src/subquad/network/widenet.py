@@ -217,7 +217,7 @@ class WideNet:
         room = memory.room() if self.device.type == "cpu" else math.inf
         if needed(1) <= room:
             return
-        width = int(max(self.widths) * math.sqrt(room / needed(1)))
+        width = memory.rounded(max(self.widths) * math.sqrt(room / needed(1)))
         raise InvalidInput(
             f"{kind} weights of width {max(self.widths)} take {memory.shown(needed(1))}, "
             f"{memory.shown(room)} may be used: width {width} would fit; or take "

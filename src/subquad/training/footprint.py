@@ -42,7 +42,7 @@ from subquad.weights import stored_bytes
 
 State = Literal["bits", "samples", "maintained"]
 SQUARES: dict[State, int] = {"bits": 12, "samples": 8, "maintained": 8}
-"""Matrices of n rows and columns that are alive together: Gram, kernel, counts, and what solving takes."""
+"""Matrices of side n that are alive together: Gram, kernel, counts, and what solving takes."""
 CHUNKS = 10
 """Copies of a chunk of Z that :class:`~subquad.training.samplespace.SampleSpaceState` works on."""
 RANK = 6
@@ -50,7 +50,7 @@ RANK = 6
 HEAP = 64e6
 COMPILED = 0.25e9
 """What numba takes where it is not loaded yet."""
-BLOCKS = (math.inf, *(float(1 << k) for k in range(28, 19, -1)))
+BLOCKS = (math.inf, *(float(1 << k) for k in range(28, 20, -1)), memory.LEAST_BLOCK)
 """Limits on blocks, tried from the first on."""
 
 
@@ -147,7 +147,8 @@ class Job:
                 else rows + (5 if self.ridge else 4) * N + chunk,
                 "end": 2 * rows + kept + factors + (N if self.state == "bits" else 0),
             }
-        heap = min(HEAP, 4 * limit)
+        # What maintenance structures allocate does not come in blocks.
+        heap = HEAP if self.state == "maintained" else min(HEAP, 4 * limit)
         return {name: common + heap + size for name, size in stages.items()}
 
     def peak(self, limit: float = math.inf) -> float:
@@ -249,5 +250,4 @@ def _largest(below: int, fits: Callable[[int], bool]) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    unit = 10 ** max(0, len(str(low)) - 2)
-    return low // unit * unit
+    return memory.rounded(low)
