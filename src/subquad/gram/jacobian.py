@@ -127,9 +127,8 @@ class TensorJacobian:
         for u, v in self.terms:
             left, right = to_dense(u), to_dense(v)
             weighted = left * spread[:, None].to(left.dtype)
-            step = max(
-                1, int(block_bytes(1 << 28)) // (4 * right.shape[1])
-            )  # rows of J^T q held at a time
+            # Rows of J^T q held at a time.
+            step = max(1, int(block_bytes(1 << 28)) // (4 * right.shape[1]))
             for low in range(0, left.shape[1], step):
                 part = weighted[:, low : low + step].T @ right
                 total += ((right @ part.T) * left[:, low : low + step]).double().sum(1)
@@ -303,9 +302,8 @@ def _inner_by_pairs(rows: SparseRows) -> Tensor:
     if pieces <= 1:
         return torch.as_tensor(kernels.gram(rows))
     step = -(-rows.width // pieces)
-    edges = range(0, rows.width, step)
     total = torch.zeros(rows.shape[0], rows.shape[0], dtype=torch.float64, device=rows.device)
-    for low in edges:
+    for low in range(0, rows.width, step):
         total += kernels.gram(rows.between(low, min(low + step, rows.width)))
     return total
 
