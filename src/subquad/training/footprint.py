@@ -171,6 +171,9 @@ class Job:
         traces = n * (sum(per_layer) + sum(per_layer[first:]))
         blocked = min(n * max(working), FORWARD_BYTES, limit) + n * max(self.widths) * i
         vectors = n * C * sum(m * self.activation.rate * i for m in self.widths[first:])
+        # Owners and places of entries while one layer's u is made.
+        if self.activation.threshold is not None:
+            vectors += 32 * n * C * max(self.widths[first:]) * self.activation.rate
         if C > 1:
             both = (self._row_bytes(l) for l in range(first, len(self.widths)))
             vectors += n * C * (sum(both) + sum(per_layer[first:]))
