@@ -13,7 +13,7 @@ SOURCE = Path(subquad.__file__).parent
 # Lower folders never import higher ones. Within a line, none imports the other.
 ORDER = [
     {"errors", "cost"},
-    {"rows", "checks"},
+    {"rows", "checks", "memory"},
     {"kernels", "activations"},
     {"weights", "sketch"},
     {"lowrank"},

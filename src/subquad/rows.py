@@ -16,6 +16,9 @@ from torch import Tensor
 
 from subquad.errors import InvalidInput
 
+WRITTEN = 1 << 20
+"""Entries that are written into a dense matrix at a time: each takes two indices."""
+
 
 @dataclass(frozen=True)
 class SparseRows:
@@ -70,8 +73,13 @@ class SparseRows:
     @classmethod
     def from_mask(cls, mask: Tensor, values: Tensor) -> SparseRows:
         """Keep ``values`` (n×m) where ``mask`` (n×m) is true."""
-        owners, columns = mask.nonzero(as_tuple=True)
-        return cls.from_owners(owners, columns, values[owners, columns], *mask.shape)
+        n, width = mask.shape
+        start = torch.zeros(n + 1, dtype=torch.int64, device=mask.device)
+        torch.cumsum(mask.sum(1), 0, out=start[1:])
+        # One index an entry, made a column in place: a pair would take twice the memory.
+        flat = mask.reshape(-1).nonzero()[:, 0]
+        kept = values.reshape(-1)[flat]
+        return cls(start, flat.remainder_(width), kept, width)
 
     @classmethod
     def from_owners(
@@ -87,16 +95,38 @@ class SparseRows:
         """Keep what is not zero."""
         return cls.from_mask(matrix != 0, matrix)
 
+    @classmethod
+    def joined(cls, parts: list[SparseRows]) -> SparseRows:
+        """The rows of all parts under one another; empties the list, as :func:`joined` does."""
+        counts, width = torch.cat([part.counts for part in parts]), parts[0].width
+        start = torch.zeros(counts.numel() + 1, dtype=torch.int64, device=counts.device)
+        torch.cumsum(counts, 0, out=start[1:])
+        columns, values = [p.columns for p in parts], [p.values for p in parts]
+        parts.clear()
+        return cls(start, joined(columns), joined(values), width)
+
     def with_values(self, values: Tensor) -> SparseRows:
         """Same pattern, other values."""
         return replace(self, values=values)
 
     def dense(self) -> Tensor:
         """The n×width matrix."""
-        n, width = self.shape
-        out = torch.zeros(n, width, dtype=self.dtype, device=self.device)
-        out[self.owners, self.columns] = self.values
+        return self.write(torch.empty(self.shape, dtype=self.dtype, device=self.device))
+
+    def write(self, out: Tensor) -> Tensor:
+        """Fill ``out`` (n×width, of any strides) with these rows; return it."""
+        out.zero_()
+        step = max(1, WRITTEN * self.shape[0] // max(1, self.nnz))
+        for low in range(0, self.shape[0], step):
+            part = self[low : low + step]
+            out[low : low + step][part.owners, part.columns] = part.values.to(out.dtype)
         return out
+
+    def between(self, low: int, high: int) -> SparseRows:
+        """Columns ``low`` to ``high`` of every row, numbered from 0."""
+        kept = ((self.columns >= low) & (self.columns < high)).nonzero()[:, 0]
+        start = torch.searchsorted(kept, self.start)
+        return SparseRows(start, self.columns[kept] - low, self.values[kept], high - low)
 
     def to(self, dtype: torch.dtype) -> SparseRows:
         """Same pattern, values in another type."""
@@ -120,6 +150,11 @@ class SparseRows:
 
     def __getitem__(self, index: Tensor | slice) -> SparseRows:
         if isinstance(index, slice):
+            low, high, step = index.indices(self.shape[0])
+            if step == 1 and low < high:  # a run of rows lies together: nothing is copied
+                run = slice(int(self.start[low]), int(self.start[high]))
+                start = self.start[low : high + 1] - self.start[low]
+                return SparseRows(start, self.columns[run], self.values[run], self.width)
             index = torch.arange(self.shape[0], device=self.device)[index]
         counts = self.counts[index]
         start = torch.zeros(counts.numel() + 1, dtype=torch.int64, device=self.device)
@@ -185,6 +220,32 @@ def _in_range(rows: SparseRows, name: str) -> SparseRows:
     if rows.nnz and not (int(rows.columns.min()) >= 0 and int(rows.columns.max()) < rows.width):
         raise InvalidInput(f"{name} has column indices outside 0 … {rows.width - 1}")
     return rows
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """Equal to `torch.cat(parts)`; lets go of each part as soon as it is copied."""
+    if len(parts) == 1:
+        return parts.pop()
+    length = sum(part.shape[0] for part in parts)
+    out = parts[0].new_empty(length, *parts[0].shape[1:])
+    parts.reverse()
+    low = 0
+    while parts:
+        part = parts.pop()
+        out[low : low + part.shape[0]] = part
+        low += part.shape[0]
+    return out
+
+
+def join_rows(parts: list[Rows]) -> Rows:
+    """Rows under one another, of one form; empties the list."""
+    if isinstance(parts[0], SparseRows):
+        sparse = [part for part in parts if isinstance(part, SparseRows)]
+        parts.clear()
+        return SparseRows.joined(sparse)
+    dense = [part for part in parts if isinstance(part, Tensor)]
+    parts.clear()
+    return joined(dense)
 
 
 def to_dense(rows: Rows) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 
 from subquad import InvalidInput, train
 from subquad.bench import contest, peers, rivals
-from subquad.bench.contest import GRAM, PEERS, compete, drive, free_bytes
+from subquad.bench.contest import GRAM, PEERS, compete, drive
 from subquad.bench.peers import Setup, run
 from subquad.bench.watch import Finished, Watch
 
@@ -163,19 +163,6 @@ def test_too_little_memory_is_a_note(problem, monkeypatch, result):
     assert row["seconds_init"] is None
     assert row["final_residual"] is None
     assert peers._at_width(SETUP, 64, 1.0)["iteration_seconds"] > 0
-
-
-def test_free_memory(monkeypatch):
-    assert free_bytes() > 1e6
-
-    class NoFile:
-        def __init__(self, *_): ...
-
-        def read_text(self, encoding):
-            raise FileNotFoundError
-
-    monkeypatch.setattr(contest, "Path", NoFile)
-    assert free_bytes() == math.inf
 
 
 def test_a_peer_that_fails_says_why(problem):

@@ -14,7 +14,8 @@ from subquad.errors import TrainingFailed
 SURFACE = {
     "demo": "--out --seed --threads --json --quiet -q --verbose -v",
     "fit": "DATA --target --out --task --width --depth --shift --weights --layers --method "
-    "--solver --flush --ridge --tol --max-iter --seed --threads --json --quiet -q --verbose -v",
+    "--solver --flush --ridge --tol --max-iter --max-memory --seed --threads --json --quiet -q "
+    "--verbose -v",
     "predict": "DIR DATA --out --threads --json --quiet -q --verbose -v",
     "report": "DIR",
     "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --seed "

@@ -16,6 +16,7 @@ from subquad import (
     SiLU,
     ThresholdedLinear,
     WideNet,
+    memory,
 )
 from subquad.activations import Activation
 from subquad.network.passes import backward
@@ -108,11 +109,17 @@ def test_cost_follows_firing_neurons_and_never_the_width_squared() -> None:
     assert forward.flops + back.flops < n * m * m / 4
 
 
-def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, X = changed_net(ShiftedReLU(0.7), 2), scaled_rows()
-    whole = net(X)
-    monkeypatch.setattr("subquad.network.widenet.CHUNK_BYTES", 8 * 60 * 4)
-    assert torch.equal(net(X), whole)
+@pytest.mark.parametrize("activation", [ShiftedReLU(0.7), GELU()], ids=str)
+def test_blocks_do_not_change_the_answer(activation: Activation) -> None:
+    net, X = changed_net(activation, 2), scaled_rows()
+    whole, traces = net(X), net.trace(X)
+    for size in (1, 8 * 60 * 8):
+        with memory.blocks(size):
+            assert torch.allclose(net(X), whole, atol=1e-12)
+            for found, expected in zip(net.trace(X), traces, strict=True):
+                for name in ("value", "slope"):
+                    a, b = (to_dense(getattr(trace, name)) for trace in (found, expected))
+                    assert torch.allclose(a, b, atol=1e-12)
 
 
 def test_permuting_samples_permutes_outputs() -> None:

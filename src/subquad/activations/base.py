@@ -61,6 +61,12 @@ class Activation(ABC):
         return False
 
     @property
+    def rate(self) -> float:
+        """Share of the neurons that fire, `1 - Phi(b)`; 1 where every one does."""
+        b = self.threshold
+        return 1.0 if b is None else 0.5 * math.erfc(b / math.sqrt(2))
+
+    @property
     def normaliser(self) -> float:
         """`c = 1 / (2 E[sigma(g)^2])`."""
         return 1.0 / (2.0 * self.second_moment)

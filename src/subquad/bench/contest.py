@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from subquad.bench import rivals
 from subquad.bench.rivals import Problem
 from subquad.bench.watch import TOL, Finished, Watch
+from subquad.memory import SHARE, free_bytes
 
 PROBE = 1 / 4
 """Share of the time limit that one setting of a grid gets."""
-MEMORY = 0.8
-"""Share of the free memory that a peer may need."""
 REFERENCE = 4096
 """Learning rates are stated for this width and scaled by its ratio to the actual one."""
 
@@ -106,7 +103,7 @@ PEERS = (
 def compete(peer: Peer, problem: Problem, limit: float) -> Outcome:
     """Warm a peer up, tune it, and run it once."""
     n, m = problem.inputs.shape[0], problem.weights[-1].shape[0]
-    count, room = sum(w.numel() for w in problem.weights), MEMORY * free_bytes()
+    count, room = sum(w.numel() for w in problem.weights), SHARE * free_bytes()
     settings = peer.settings(m) or [0.0]
     fits = [s for s in settings if 4 * peer.numbers(n, m, count, s) <= room]
     if not fits:
@@ -137,13 +134,3 @@ def drive(peer: Peer, problem: Problem, watch: Watch, setting: float = 0.0) -> s
     except RuntimeError as error:  # singular matrices and lack of memory, too
         return str(error).splitlines()[0]
     return "it stopped by itself"
-
-
-def free_bytes() -> float:
-    """Memory that may still be taken; infinite where the system does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return math.inf
-    fields = dict(line.split(":", 1) for line in lines)
-    return 1024.0 * int(fields["MemAvailable"].split()[0])

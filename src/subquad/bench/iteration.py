@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from subquad.activations import ShiftedReLU
-from subquad.bench.contest import MEMORY, free_bytes
 from subquad.bench.machine import machine_info
 from subquad.checks import integer, number
 from subquad.errors import InvalidInput
+from subquad.memory import SHARE, free_bytes
 from subquad.network import WideNet
 from subquad.training import train
 from subquad.training.fixedinputs import FixedInputs
@@ -107,7 +107,7 @@ def _measure(net: WideNet, X: Tensor, y: Tensor, repeats: int) -> dict[str, Any]
     fixed = FixedInputs(net, X)
     plain = PlainTorch(fixed, y)
     stream = torch.ones(m, n)
-    dense = DenseStep(m, n) if DenseStep.bytes(m, n) < MEMORY * free_bytes() else None
+    dense = DenseStep(m, n) if DenseStep.bytes(m, n) < SHARE * free_bytes() else None
     runs: list[list[float]] = []
     times: dict[str, list[float]] = {"stream": [], "plain": [], "dense": []}
     left, confirmed = 0.0, []

@@ -21,12 +21,13 @@ from torch import Tensor
 
 import subquad
 from subquad.activations import ShiftedReLU
-from subquad.bench.contest import GRAM, MEMORY, PEERS, Outcome, compete, drive, free_bytes
+from subquad.bench.contest import GRAM, PEERS, Outcome, compete, drive
 from subquad.bench.machine import machine_info
 from subquad.bench.rivals import Problem
 from subquad.bench.watch import TOL, Finished, Watch
 from subquad.checks import integer, number
 from subquad.errors import InvalidInput
+from subquad.memory import SHARE, free_bytes
 from subquad.network import WideNet
 from subquad.training import Iteration, TrainResult, train
 
@@ -193,7 +194,7 @@ def _at_width(setup: Setup, width: int, limit: float) -> dict[str, Any]:
     setup.train(width, math.inf)  # a first run pays for fresh memory
     ours, rival = setup.train(width, limit)[0].per_iteration, None
     # Every layer dense, one more while it is made, one that the rival writes to.
-    if 4 * (setup.depth + 1) * width * width <= MEMORY * free_bytes():
+    if 4 * (setup.depth + 1) * width * width <= SHARE * free_bytes():
         watch = Watch(limit, most=4)
         drive(GRAM, setup.problem(width), watch)
         rival = watch.per_iteration

@@ -70,20 +70,20 @@ def collect() -> dict[str, Any]:
 
 
 def _memory() -> dict[str, float | None]:
-    """Total and available memory in GB, as far as the system tells."""
+    """Total memory, what is free and what a job may take by default, in GB, where known."""
+    import math
     import os
 
-    names = {"total_gb": "SC_PHYS_PAGES", "available_gb": "SC_AVPHYS_PAGES"}
-    sizes: dict[str, float | None] = {}
-    for name, pages in names.items():
-        try:
-            sizes[name] = round(os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE") / 1e9, 2)
-        except (AttributeError, ValueError, OSError):
-            sizes[name] = None
+    from subquad.memory import SHARE, free_bytes
+
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            fields = dict(line.split(":", 1) for line in file)
-        sizes["available_gb"] = round(int(fields["MemAvailable"].split()[0]) * 1024 / 1e9, 2)
-    except (OSError, KeyError, ValueError):
-        pass
-    return sizes
+        total: float | None = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    except (AttributeError, ValueError, OSError):
+        total = None
+    free = free_bytes() / 1e9
+    known = math.isfinite(free)
+    return {
+        "total_gb": None if total is None else round(total, 2),
+        "available_gb": round(free, 2) if known else None,
+        "default_max_memory_gb": round(SHARE * free, 2) if known else None,
+    }

@@ -44,6 +44,13 @@ def fit(
     ridge: Annotated[float, typer.Option(min=0, help="Ridge, in units of Gram / width.")] = 0.0,
     tol: Annotated[float, typer.Option(min=0, help="Relative residual to reach.")] = 1e-6,
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 50,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="What the process may hold: 6GB, 500MB, or 50% of what is free.",
+            show_default="80% of what is free",
+        ),
+    ] = None,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
@@ -60,6 +67,7 @@ def fit(
     output = Output(quiet=quiet, verbose=verbose)
 
     from subquad.cli.options import use_threads
+    from subquad.memory import ceiling
     from subquad.runs.folder import claim_folder
     from subquad.tables.read import read_table
 
@@ -83,7 +91,9 @@ def fit(
         tol=tol,
         max_iter=max_iter,
         seed=seed,
+        max_memory=max_memory,
     )
+    ceiling(max_memory)  # said before any work
     prepared = Prepared.of(table, target, settings.task)
     folder = claim_folder(out)
     output.say(

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from subquad.checks import as_numbers, integer
 from subquad.cost import record
 from subquad.errors import InvalidInput, unknown_name
 from subquad.kernels import pick
+from subquad.memory import block_bytes
 from subquad.rows import Rows, SparseRows, as_rows, density, to_dense
 from subquad.sketch import TensorSketch, TensorSRHT
 from subquad.sketch.base import ProductSketch
@@ -29,6 +31,10 @@ BLOCK = 2048
 """Terms of one block of a grouped Gram: two 32 MB blocks in float64."""
 MATRIX_BYTES = 1 << 30
 """Room for per-group gradient matrices."""
+INNER_BYTES = 1 << 27
+"""What a piece of :func:`inner` takes where nothing asks for less."""
+SORT_BYTES = 64
+"""What an entry of sparse rows takes while their columns are sorted."""
 
 
 class TensorJacobian:
@@ -121,7 +127,8 @@ class TensorJacobian:
         for u, v in self.terms:
             left, right = to_dense(u), to_dense(v)
             weighted = left * spread[:, None].to(left.dtype)
-            step = max(1, (1 << 26) // right.shape[1])  # rows of J^T q held at a time
+            # Rows of J^T q held at a time.
+            step = max(1, int(block_bytes(1 << 28)) // (4 * right.shape[1]))
             for low in range(0, left.shape[1], step):
                 part = weighted[:, low : low + step].T @ right
                 total += ((right @ part.T) * left[:, low : low + step]).double().sum(1)
@@ -238,7 +245,7 @@ class TensorJacobian:
         ends = torch.bincount(groups, minlength=self.rows).cumsum(0).tolist()
         starts = [0, *ends[:-1]]
         numbers = u.shape[1] * v.shape[1]
-        room = max(1, MATRIX_BYTES // (2 * 8 * numbers))
+        room = max(1, int(block_bytes(MATRIX_BYTES)) // (2 * 8 * numbers))
 
         def matrices(rows: range) -> Tensor:
             out = torch.empty(len(rows), numbers, dtype=torch.float64, device=self.device)
@@ -263,7 +270,7 @@ class TensorJacobian:
 
     def _matrix_flops(self, u: Rows, v: Rows) -> int:
         numbers = u.shape[1] * v.shape[1]
-        blocks = -(-self.rows // max(1, MATRIX_BYTES // (2 * 8 * numbers)))
+        blocks = -(-self.rows // max(1, int(block_bytes(MATRIX_BYTES)) // (2 * 8 * numbers)))
         formed = (blocks + 1) // 2 if blocks > 1 else 1  # later blocks are formed again
         return 2 * self.length * numbers * formed + self.rows**2 * numbers
 
@@ -273,13 +280,31 @@ def inner(rows: Rows) -> Tensor:
     record("gram", flops=inner_flops(rows), bytes=rows.nbytes)
     if isinstance(rows, SparseRows):
         if density(rows) < 0.25:
-            return torch.as_tensor(pick("sparse", rows.device).gram(rows))
-        rows = rows.dense()
+            return _inner_by_pairs(rows)
+        if rows.shape[0] * rows.shape[1] * rows.dtype.itemsize <= block_bytes(math.inf):
+            rows = rows.dense()
+    n, width = rows.shape
+    total = torch.zeros(n, n, dtype=torch.float64, device=rows.device)
+    step = max(1, int(block_bytes(INNER_BYTES)) // (8 * n))
+    for low in range(0, width, step):  # float64 in pieces: n·m doubles may not fit
+        high = min(low + step, width)
+        piece = (
+            rows.between(low, high).dense() if isinstance(rows, SparseRows) else rows[:, low:high]
+        ).double()
+        total += piece @ piece.T
+    return total
+
+
+def _inner_by_pairs(rows: SparseRows) -> Tensor:
+    """Pairs of firing neurons: some columns at a time, since sorting takes memory."""
+    kernels = pick("sparse", rows.device)
+    pieces = -(-rows.nnz * SORT_BYTES // int(block_bytes(INNER_BYTES)))
+    if pieces <= 1:
+        return torch.as_tensor(kernels.gram(rows))
+    step = -(-rows.width // pieces)
     total = torch.zeros(rows.shape[0], rows.shape[0], dtype=torch.float64, device=rows.device)
-    step = max(1, (1 << 24) // rows.shape[0])
-    for low in range(0, rows.shape[1], step):  # float64 in pieces: n·m doubles may not fit
-        part = rows[:, low : low + step].double()
-        total += part @ part.T
+    for low in range(0, rows.width, step):
+        total += kernels.gram(rows.between(low, min(low + step, rows.width)))
     return total
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from subquad.cost import record
 from subquad.kernels import pick
-from subquad.rows import Rows, SparseRows, to_dense
+from subquad.rows import Rows, SparseRows
 
 
 class Factors:
@@ -61,8 +61,15 @@ class Factors:
 
     def append(self, left: Rows, right: Rows) -> None:
         """Add `sum_j left_j right_j^T` (r×m_out and r×m_in rows), raising the rank by r."""
-        self.left = torch.cat([self.left, to_dense(left).to(self.left.dtype)])
-        self.right = torch.cat([self.right, to_dense(right).to(self.right.dtype).T], dim=1)
+        r, rank = left.shape[0], self.rank
+        grown = self.left.new_empty(rank + r, self.left.shape[1])
+        grown[:rank] = self.left
+        _lay(grown[rank:], left)
+        self.left = grown
+        grown = self.right.new_empty(self.right.shape[0], rank + r)
+        grown[:, :rank] = self.right
+        _lay(grown[:, rank:].T, right)
+        self.right = grown
         self._anchor = _copy(right)
         record("append", bytes=2 * self.nbytes)  # both factors are laid anew
 
@@ -160,6 +167,14 @@ class Factors:
         n, m = rows.shape
         record("factors", flops=2 * n * m * table.shape[1], bytes=table.nbytes + rows.nbytes)
         return rows @ table
+
+
+def _lay(out: Tensor, rows: Rows) -> None:
+    """Write rows into ``out``, a view of any strides, without another dense copy of them."""
+    if isinstance(rows, SparseRows):
+        rows.write(out)
+    else:
+        out.copy_(rows)
 
 
 def _copy(rows: Rows) -> Rows:

@@ -14,6 +14,7 @@ relative threshold adds; leaving it out makes the gradient wrong by more than ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,11 @@ from torch import Tensor
 from subquad.activations import Activation
 from subquad.cost import record
 from subquad.lowrank import LowRankMaintenance
-from subquad.rows import Rows, SparseRows
+from subquad.memory import row_blocks
+from subquad.rows import Rows, SparseRows, join_rows, joined
+
+FORWARD_BYTES = 1 << 28
+"""What a block of samples takes on its way through a layer, where nothing asks for less."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def fire(activation: Activation, z: Tensor, inputs: Rows, norms: Tensor) -> Laye
             activation.norm_slope(z, column, width),
         )
     kept = SparseRows.from_mask(mask, z)
-    at, z_at = rho[kept.owners], kept.values
+    at, z_at = rho.repeat_interleave(kept.counts), kept.values
     norm_slope = activation.norm_slope(z_at, at, width)
     return LayerTrace(
         inputs,
@@ -90,10 +95,87 @@ def forward(
     """Run a batch (n×m_0) through the layers."""
     traces = []
     for layer in layers:
-        trace = fire(activation, layer.query_rows(inputs), inputs, row_norms(inputs))
+        trace = advance(layer, activation, inputs, row_norms(inputs))
         traces.append(trace)
         inputs = trace.value
     return traces
+
+
+def advance(
+    layer: LowRankMaintenance, activation: Activation, inputs: Rows, norms: Tensor
+) -> LayerTrace:
+    """Run a batch through one layer, a block of rows at a time where memory is tight."""
+    blocks = sample_blocks([layer], activation, inputs)
+    if len(blocks) == 1:
+        return fire(activation, layer.query_rows(inputs), inputs, norms)
+    parts = [
+        fire(activation, layer.query_rows(inputs[part]), inputs[part], norms[part])
+        for part in blocks
+    ]
+    values: list[Rows] = [part.value for part in parts]
+    slopes, moved = [part.slope for part in parts], [part.norm_slope for part in parts]
+    del parts
+    value = join_rows(values)
+
+    def like_value(rows: list[Rows]) -> Rows:
+        if not isinstance(value, SparseRows):
+            return join_rows(rows)
+        return value.with_values(joined([r.values for r in rows if isinstance(r, SparseRows)]))
+
+    slope, pulls = like_value(slopes), [rows for rows in moved if rows is not None]
+    del slopes, moved
+    return LayerTrace(inputs, norms, value, slope, like_value(pulls) if pulls else None)
+
+
+def hidden(
+    layers: Sequence[LowRankMaintenance], activation: Activation, inputs: Rows
+) -> tuple[Rows, list[float], list[tuple[int, int]]]:
+    """Run a batch through the layers and keep only what comes out at their end.
+
+    Returns:
+        The last layer's values, each layer's share of firing neurons, and (layer, sample) for
+        samples that fire no neuron there.
+    """
+    if not layers:
+        return inputs, [], []
+    n, kept = inputs.shape[0], []
+    firing, dead = [0.0] * len(layers), []
+    for part in sample_blocks(layers, activation, inputs):
+        traces = forward(layers, activation, inputs[part])
+        for l, trace in enumerate(traces):
+            firing[l] += trace.firing * trace.norms.numel() / n
+            dead += [(l, part.start + int(i)) for i in trace.dead]
+        kept.append(traces[-1].value)
+        del traces, trace
+    return join_rows(kept), firing, sorted(dead)
+
+
+def sample_blocks(
+    layers: Sequence[LowRankMaintenance], activation: Activation, inputs: Rows
+) -> list[slice]:
+    """Cut a batch into blocks of samples that may pass the layers together.
+
+    Weights that are made anew for every product take all samples at once, if memory allows.
+    """
+    item = inputs.dtype.itemsize
+    each = sum(trace_bytes(activation, item) * layer.shape[0] for layer in layers)
+    each += max(neuron_bytes(activation, item) * layer.shape[0] for layer in layers)
+    most = math.inf if any(layer.frozen.whole_batch for layer in layers) else FORWARD_BYTES
+    return list(row_blocks(inputs.shape[0], each, most))
+
+
+def trace_bytes(activation: Activation, item: int) -> float:
+    """Bytes that a trace keeps for a neuron and a sample: value and slopes, and their columns."""
+    if activation.threshold is None:
+        return 2 * item
+    return activation.rate * (3 * item + 8)
+
+
+def neuron_bytes(activation: Activation, item: int) -> float:
+    """Bytes that :func:`fire` works on for a neuron and a sample, beside what it keeps."""
+    if activation.threshold is None:
+        return 4 * item
+    return item + 1 + activation.rate * (8 + 4 * item)
 
 
 def readout(hidden: Rows, output_weights: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subquad import memory
 from subquad.activations import Activation, ShiftedReLU
 from subquad.activations import build as build_activation
 from subquad.checks import as_device, as_matrix, integer
 from subquad.errors import DeadSampleWarning, InvalidInput, unknown_name
 from subquad.lowrank import LowRankMaintenance
-from subquad.network.passes import LayerTrace, forward, readout
+from subquad.network.passes import LayerTrace, forward, readout, sample_blocks
 from subquad.rows import Rows
-from subquad.weights import KINDS, FrozenWeight
+from subquad.weights import KINDS, FrozenWeight, stored_bytes
 from subquad.weights import build as build_weight
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-CHUNK_BYTES = 1 << 28  # pre-activations of one chunk of rows
 
 
 class WideNet:
@@ -83,12 +84,12 @@ class WideNet:
     def __call__(self, X: object) -> Tensor:
         """Return f of every row of X: (n,) for one output, else (n, outputs)."""
         inputs = self.check_inputs(X)
-        step = max(1, CHUNK_BYTES // (8 * max(self.widths)))
         parts, dead = [], []
-        for low in range(0, inputs.shape[0], step):
-            traces = self.trace(inputs[low : low + step])
-            dead += [(l, low + int(i)) for l, t in enumerate(traces) for i in t.dead]
+        for rows in sample_blocks(self.layers, self.activation, inputs):
+            traces = self.trace(inputs[rows])
+            dead += [(l, rows.start + int(i)) for l, t in enumerate(traces) for i in t.dead]
             parts.append(readout(traces[-1].value, self.output_weights))
+            del traces
         if dead:
             warnings.warn(describe_dead(dead, self.activation), DeadSampleWarning, stacklevel=2)
         f = torch.cat(parts).to(self.dtype)
@@ -184,6 +185,7 @@ class WideNet:
     ) -> Iterator[Tensor | FrozenWeight]:
         shapes = list(zip(self.widths, (self.features, *self.widths[:-1]), strict=True))
         if isinstance(weights, str):
+            self._check_memory(weights, shapes)
             for (m_out, m_in), seed in zip(shapes, seeds, strict=True):
                 yield build_weight(weights, m_out, m_in, seed, self.dtype, self.device)
             return
@@ -202,6 +204,25 @@ class WideNet:
                     f"weights[{l}] must have shape {shape}, got {tuple(weight.shape)}"
                 )
             yield weight.to(self.device, self.dtype) if isinstance(weight, Tensor) else weight
+
+    def _check_memory(self, kind: str, shapes: list[tuple[int, int]]) -> None:
+        """Refuse weights that do not fit before any is drawn: dense ones take width squared."""
+
+        def needed(share: float) -> float:
+            return sum(
+                stored_bytes(kind, math.ceil(a * share), math.ceil(b * share), self.dtype.itemsize)
+                for a, b in shapes
+            )
+
+        room = memory.room() if self.device.type == "cpu" else math.inf
+        if needed(1) <= room:
+            return
+        width = memory.rounded(max(self.widths) * math.sqrt(room / needed(1)))
+        raise InvalidInput(
+            f"{kind} weights of width {max(self.widths)} take {memory.shown(needed(1))}, "
+            f"{memory.shown(room)} may be used: width {width} would fit; or take "
+            f"weights='hadamard', which are not stored"
+        )
 
 
 def describe_dead(dead: Sequence[tuple[int, int]], activation: Activation) -> str:

@@ -16,6 +16,8 @@ import torch
 
 from subquad import __version__
 from subquad.activations import ShiftedReLU
+from subquad.kernels import numba_available
+from subquad.memory import limit
 from subquad.network import WideNet
 from subquad.runs.folder import REPORT, Run
 from subquad.runs.report import write_report
@@ -23,7 +25,8 @@ from subquad.tables.baselines import leave_one_out_mean, leave_one_out_ridge
 from subquad.tables.prepare import Preparation
 from subquad.tables.table import Numbers, Table
 from subquad.tables.target import Target
-from subquad.training import Iteration, TrainResult, train
+from subquad.training import METHODS, Iteration, TrainResult, footprint, train
+from subquad.weights import KINDS
 
 MAX_PLOTTED = 1000
 
@@ -46,6 +49,7 @@ class FitSettings:
     tol: float = 1e-6
     max_iter: int = 50
     seed: int = 0
+    max_memory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,33 +102,64 @@ def train_on(
         metrics.append(_record(info, time.perf_counter() - begin))
         return bool(watch(info)) if watch is not None else False
 
-    net = WideNet(
-        data.preparation.width,
-        width=settings.width,
-        depth=settings.depth,
-        outputs=data.target.outputs,
-        activation=ShiftedReLU(shift=settings.shift, relative=True),
-        weights=settings.weights,
-        seed=settings.seed,
-        dtype=torch.float32,
-    )
-    result = train(
-        net,
-        torch.from_numpy(data.rows).to(torch.float32),
-        torch.from_numpy(data.values).to(torch.float32),
-        method=settings.method,
-        layers=settings.layers,
-        solver=settings.solver,
-        flush=int(settings.flush) if settings.flush.isdecimal() else settings.flush,
-        ridge=settings.ridge,
-        center=settings.center,
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        seed=settings.seed,
-        callback=note,
-        progress=False,
-    )
+    activation = ShiftedReLU(shift=settings.shift, relative=True)
+    with limit(settings.max_memory):
+        _check_memory(data, settings, activation)
+        net = WideNet(
+            data.preparation.width,
+            width=settings.width,
+            depth=settings.depth,
+            outputs=data.target.outputs,
+            activation=activation,
+            weights=settings.weights,
+            seed=settings.seed,
+            dtype=torch.float32,
+        )
+        result = train(
+            net,
+            torch.from_numpy(data.rows).to(torch.float32),
+            torch.from_numpy(data.values).to(torch.float32),
+            method=settings.method,
+            layers=settings.layers,
+            solver=settings.solver,
+            flush=int(settings.flush) if settings.flush.isdecimal() else settings.flush,
+            ridge=settings.ridge,
+            center=settings.center,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            seed=settings.seed,
+            callback=note,
+            progress=False,
+        )
     return Fitted(data, settings, result, metrics, time.perf_counter() - begin)
+
+
+def _check_memory(data: Prepared, settings: FitSettings, activation: ShiftedReLU) -> None:
+    """Refuse a fit that cannot fit, leave-one-out predictions included, before any weight."""
+    if settings.weights not in KINDS or settings.method not in METHODS:
+        return  # what is wrong with these is said where they are used
+    last = settings.layers == "last" or (settings.layers is None and settings.method != "gd")
+    outputs, ridge = data.target.outputs, settings.ridge > 0
+    state: footprint.State = "maintained"
+    if settings.method == "exact" and last:
+        state = "bits" if outputs == 1 and not ridge and numba_available() else "samples"
+    job = footprint.Job(
+        features=data.preparation.width,
+        widths=(settings.width,) * settings.depth,
+        outputs=outputs,
+        samples=len(data.rows),
+        kind=settings.weights,
+        item=4,
+        activation=activation,
+        state=state,
+        ridge=ridge,
+        trained=1 if last else settings.depth,
+        written=settings.flush != "never",
+        sketched=settings.solver in ("sketch", "preconditioned"),
+        max_iter=settings.max_iter,
+        left_out=True,
+    )
+    footprint.fitting(job, made=False)
 
 
 def summarise(fitted: Fitted) -> dict[str, Any]:
@@ -139,11 +174,14 @@ def summarise(fitted: Fitted) -> dict[str, Any]:
         mean = leave_one_out_mean(data.values)
     else:  # the commonest class; without the row itself, it would be wrong wherever there are ties
         mean = np.broadcast_to(data.values.mean(axis=0), data.values.shape)
+    with limit(settings.max_memory):
+        train_score = score(_numpy(result.predict(_rows(data))))
+        loo_score = score(_numpy(result.loo_predictions()))
     plain_features = data.preparation.features(data.table)
     return {
         "task": target.task,
-        "train_score": score(_numpy(result.predict(_rows(data)))),
-        "loo_score": score(_numpy(result.loo_predictions())),
+        "train_score": train_score,
+        "loo_score": loo_score,
         "baselines": {
             "mean": score(mean),
             "ridge": score(leave_one_out_ridge(plain_features, data.values)),

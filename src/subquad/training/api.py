@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from subquad import memory
 from subquad.checks import as_matrix, as_numbers, integer, number
 from subquad.errors import InvalidInput, TrainingFailed, unknown_name
 from subquad.gram import METHODS as SOLVERS
 from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
 from subquad.network import WideNet
-from subquad.training import firingbits
+from subquad.training import firingbits, footprint
 from subquad.training.direction import (
     Direction,
     GaussNewton,
@@ -82,6 +85,7 @@ def train(
     callback: Callable[[Iteration], object] | None = None,
     throw: bool = False,
     progress: bool | None = None,
+    max_memory: float | str | None = None,
 ) -> TrainResult:
     """Train a copy of ``net`` on rows X and targets y by the squared loss.
 
@@ -109,6 +113,9 @@ def train(
         callback: called with an :class:`Iteration` after each; a true answer stops.
         throw: raise :class:`TrainingFailed` unless the status is "converged" or "stopped".
         progress: show progress on stderr; by default on a terminal only.
+        max_memory: what this process may hold, in GB or as text: "6GB", "500MB", or "50%" of what
+            is free. A job that cannot fit is refused before it starts, with the width that would;
+            by default 80 % of what is free may be taken.
 
     Returns:
         A :class:`TrainResult`; a numerical failure is a status with a remedy.
@@ -151,15 +158,27 @@ def train(
             f"both at their defaults, or leave ridge at 0"
         )
 
+    bits = in_samples and firingbits.applies(net, ridge)
+    job = footprint.Job.on(
+        net,
+        inputs.shape[0],
+        state="bits" if bits else "samples" if in_samples else "maintained",
+        ridge=ridge > 0,
+        trained=1 if layers == "last" else net.depth,
+        written=flush != "never",
+        sketched=solver in ("sketch", "preconditioned"),
+        max_iter=max_iter,
+    )
+    room = footprint.fitting(job, max_memory) if net.device.type == "cpu" else math.inf
+
     started = time.perf_counter()
     cost = TrainCost()
     shown = Progress(progress, max_iter, tol)
     state: State
-    with cost.init:
+    with memory.blocks(room), cost.init:
         if in_samples:
             fixed = FixedInputs(net, inputs)
-            compiled = firingbits.applies(net, ridge)
-            state = FiringBitsState(fixed) if compiled else SampleSpaceState(fixed, ridge)
+            state = FiringBitsState(fixed) if bits else SampleSpaceState(fixed, ridge)
         elif ridge:
             state = RidgedState(net, inputs, ridge)
         else:
@@ -188,14 +207,20 @@ def train(
         fall=max(tol, RIDGE_FALL) if ridge else 0.0,
     )
     try:
-        found = run(
-            state, target, size, direction, stopping, cost, callback, shown, length, chosen.search
-        )
+        with memory.blocks(room):
+            found = run(
+                state, target, size, direction, stopping, cost, callback, shown, length,
+                chosen.search,
+            )  # fmt: skip
     finally:
         shown.close()
     remedy = found.remedy
     if found.status in ("stalled", "max_iter", "failed"):
         remedy = conflicting_rows(inputs, target) or remedy
+    state.release()
+    # A sample-space Jacobian is formed already and holds little; a maintained one takes a pass.
+    jacobian = functools.partial(_same, state.jacobian()) if in_samples else state.jacobian
+    outputs = state.outputs
     result = TrainResult(
         Predictor(state.net, net if center else None),
         found.status,
@@ -205,11 +230,15 @@ def train(
         cost,
         time.perf_counter() - started,
         found.notes,
-        lambda: left_out_of(state, target, shift, wanted, initial),
+        lambda: left_out_of(jacobian(), outputs, target, shift, wanted, initial),
     )
     if throw and result.status not in ("converged", "stopped"):
         raise TrainingFailed(f"training {result.status}: {result.remedy}")
     return result
+
+
+def _same(given: Any) -> Any:
+    return given
 
 
 def check_targets(y: object, n: int, outputs: int, dtype: torch.dtype) -> Tensor:

@@ -110,6 +110,13 @@ class FiringBitsState:
         """(layer, sample) for samples that fire no neuron there."""
         return self.fixed.dead_samples(self.gram)
 
+    def release(self) -> None:
+        """Let go of what only further steps need, so that the network finds room."""
+        self._begin()
+        self._entries = (self._entries[0][:0].copy(), *self._entries[1:])
+        self._expiry = self._expiry[:0].copy()
+        self.fixed.release()
+
     def jacobian(self) -> SampleSpaceJacobian:
         """The Jacobian at the present point."""
         self._begin()
@@ -236,7 +243,7 @@ class FiringBitsState:
     def _threads(self) -> None:
         from subquad.kernels.threads import use_threads
 
-        use_threads(self._expiry.size)
+        use_threads(self.fixed.samples * self.fixed.width)
 
 
 def levels(activation: Activation, rho: Tensor, width: int) -> tuple[Tensor, Tensor]:

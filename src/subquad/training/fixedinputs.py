@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from subquad.gram.jacobian import inner
+from subquad.memory import row_blocks
 from subquad.network import WideNet
-from subquad.network.passes import forward, row_norms
-from subquad.rows import Rows
+from subquad.network.passes import hidden, row_norms
+
+QUERY_BYTES = 1 << 28
+"""Pre-activations asked for at a time, to be laid down a row per neuron."""
 
 
 class FixedInputs:
@@ -30,20 +35,25 @@ class FixedInputs:
         self.start, self.activation = net, net.activation
         self.head = net.output_weights  # (m, C)
         self.width, self.samples = net.widths[-1], X.shape[0]
-        traces = forward(net.layers[:-1], net.activation, X)
-        self.firing = [trace.firing for trace in traces]
-        self.dead = [(l, int(i)) for l, trace in enumerate(traces) for i in trace.dead]
-        self.inputs: Rows = traces[-1].value if traces else X
+        self.inputs, self.firing, self.dead = hidden(net.layers[:-1], net.activation, X)
         norms = row_norms(self.inputs).to(net.dtype)
         self.rho = norms if net.activation.follows_norm else torch.ones_like(norms)
         self.kernel = inner(self.inputs)
-        self.Z = net.layers[-1].query(self.inputs).T.contiguous()
+        self.Z = torch.empty(self.width, self.samples, dtype=net.dtype, device=net.device)
+        last = net.layers[-1]
+        most = math.inf if last.frozen.whole_batch else QUERY_BYTES
+        for part in row_blocks(self.samples, self.width * net.dtype.itemsize, most):
+            self.Z[:, part] = last.query_rows(self.inputs[part]).T
 
     def net(self, left: Tensor) -> WideNet:
         """Return the network whose last layer has changed by `left^T H` (n×m)."""
         layers = [layer.fork("never") for layer in self.start.layers]
         layers[-1].update_rows(left, self.inputs)
         return self.start.with_layers(layers)
+
+    def release(self) -> None:
+        """Let go of the pre-activations, which only further steps need."""
+        self.Z = self.Z[:0].clone()
 
     def dead_samples(self, gram: Tensor) -> list[tuple[int, int]]:
         """(layer, sample) for samples that fire no neuron there."""

@@ -16,27 +16,31 @@ from torch import Tensor
 
 from subquad.gram import TensorJacobian
 from subquad.gram.exact import factorise
-from subquad.training.loop import State
 from subquad.training.ridged import RidgedJacobian
 from subquad.training.samplespace import SampleSpaceJacobian
 
 
 def left_out_of(
-    state: State, target: Tensor, shift: float, wanted: Tensor, initial: Tensor
+    jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian,
+    outputs: Tensor,
+    target: Tensor,
+    shift: float,
+    wanted: Tensor,
+    initial: Tensor,
 ) -> Tensor:
-    """Return what each sample's outputs would be without it, at the point where a state stands.
+    """Return what each sample's outputs would be without it, at the point where training ended.
 
     Args:
-        state: a trained one.
-        target: what its outputs were driven to.
+        jacobian: there.
+        outputs: there, n×C.
+        target: what they were driven to.
         shift: what ridge adds to the diagonal of G.
         wanted: y, n×C; it differs from ``target`` by the starting outputs if they were centred.
         initial: outputs of the starting network, 0 if centred.
     """
-    jacobian = state.jacobian()
     if shift:
-        change = jacobian.change.reshape(wanted.shape)
-        initial = wanted + (state.outputs - target) - change
+        assert not isinstance(jacobian, TensorJacobian)
+        initial = wanted + (outputs - target) - jacobian.change.reshape(wanted.shape)
     return leave_one_out(full_gram(jacobian), shift, wanted, initial)
 
 

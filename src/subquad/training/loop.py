@@ -69,6 +69,10 @@ class State(Protocol):
         """Compute the outputs from the weights alone, where they were carried along."""
         ...
 
+    def release(self) -> None:
+        """Let go of what only further steps need; network and Jacobian can still be had."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:

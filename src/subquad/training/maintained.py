@@ -12,7 +12,7 @@ from torch import Tensor
 from subquad.gram import TensorJacobian
 from subquad.gram.jacobian import scale_rows
 from subquad.network import WideNet
-from subquad.network.passes import LayerTrace, backward, fire, forward, readout, row_norms
+from subquad.network.passes import LayerTrace, advance, backward, forward, readout, row_norms
 from subquad.rows import Rows, SparseRows
 
 
@@ -56,12 +56,16 @@ class MaintainedState:
     def refresh(self) -> None:
         """Forward through the trained layers (lines 10-14)."""
         layers, activation = self.net.layers[self.first :], self.net.activation
-        first = fire(activation, layers[0].query(self.inputs), self.inputs, self.norms)
+        first = advance(layers[0], activation, self.inputs, self.norms)
         self.above = [first, *forward(layers[1:], activation, first.value)]
         self.outputs = readout(self.above[-1].value, self.net.output_weights)  # (n, C), float64
 
     def confirm(self) -> None:
         """Every step queries the weights; there is nothing to add."""
+
+    def release(self) -> None:
+        """Let go of the last direction, which only further steps need."""
+        self.__dict__.pop("direction", None)
 
     def dead(self) -> list[tuple[int, int]]:
         """(layer, sample) for samples that fire no neuron there."""

@@ -74,6 +74,12 @@ class RidgedState:
         )
         return self._shift * size
 
+    def release(self) -> None:
+        """Let go of the last direction, which only further steps need."""
+        self._whole.release()
+        self._before = self._now
+        self.__dict__.pop("_ends", None)
+
     def dead(self) -> list[tuple[int, int]]:
         """(layer, sample) for samples that fire no neuron there."""
         return self._whole.dead()

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from subquad.cost import record
+from subquad.memory import row_blocks
 from subquad.network import WideNet
 from subquad.training.damping import Damping
 from subquad.training.fixedinputs import FixedInputs
@@ -113,10 +114,20 @@ class SampleSpaceState:
     def confirm(self) -> None:
         """Outputs are computed from the weights at every step; there is nothing to add."""
 
+    def release(self) -> None:
+        """Let go of what only further steps need."""
+        self.dP = self.P[:0].clone()
+        self.Z_start = self.dP
+        self.fixed.release()
+        if self.head.shape[1] == 1:
+            self.Z = self.dP
+
     def jacobian(self) -> SampleSpaceJacobian:
         """The Jacobian at the present point; :meth:`refresh` has formed its Gram already."""
         share = self._damping.share if self.ridge else 1.0
-        return SampleSpaceJacobian(self.gram, self.change, self.gram_product, share)
+        one = self.head.shape[1] == 1  # the whole is the block then, and needs no Z
+        product = self.gram.mv if one else self.gram_product
+        return SampleSpaceJacobian(self.gram, self.change, product, share)
 
     def aim(self, jacobian: SampleSpaceJacobian, q: Tensor) -> None:
         """Take `-J^T q` as the direction (with ridge: `-J^T q - rho D`)."""
@@ -190,8 +201,7 @@ class SampleSpaceState:
         return self._slope(self.Z[chunk]) * (self.head[chunk] @ Q.T)
 
     def _chunks(self) -> Iterator[slice]:
-        step = max(1, CHUNK_BYTES // (self.samples * self.Z.element_size()))
-        return (slice(low, low + step) for low in range(0, self.width, step))
+        return row_blocks(self.width, self.samples * self.Z.element_size(), CHUNK_BYTES)
 
     def _count(self, name: str, per_entry: int) -> None:
         record(name, flops=per_entry * self.Z.numel(), bytes=2 * self.Z.nbytes)

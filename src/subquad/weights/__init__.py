@@ -13,7 +13,7 @@ from subquad.weights.dense import DenseWeight
 from subquad.weights.gaussian import GaussianWeight
 from subquad.weights.hadamard import HadamardWeight
 from subquad.weights.mapped import MappedWeight
-from subquad.weights.sparse import SparseGaussianWeight
+from subquad.weights.sparse import SparseGaussianWeight, nonzeros
 
 _MAKERS: dict[str, Callable[[int, int, int, torch.dtype, torch.device], FrozenWeight]] = {
     "dense": DenseWeight.gaussian,
@@ -40,6 +40,20 @@ def build(
     return _MAKERS[kind](m_out, m_in, seed, dtype, device)
 
 
+def stored_bytes(kind: str, m_out: int, m_in: int, item: int) -> int:
+    """Bytes that a weight of a kind will keep, at ``item`` bytes a number.
+
+    >>> stored_bytes("dense", 100, 50, 4), stored_bytes("hadamard", 100, 50, 4)
+    (20000, 1536)
+    """
+    if kind == "dense":
+        return item * m_out * m_in
+    if kind == "sparse":
+        return (item + 4) * m_out * nonzeros(m_in)
+    length = 1 << (max(m_out, m_in) - 1).bit_length()
+    return {"hadamard": 3, "circulant": 4}.get(kind, 0) * item * length
+
+
 __all__ = [
     "KINDS",
     "CirculantWeight",
@@ -50,4 +64,5 @@ __all__ = [
     "MappedWeight",
     "SparseGaussianWeight",
     "build",
+    "stored_bytes",
 ]

@@ -18,6 +18,8 @@ class FrozenWeight(ABC):
     """A linear map from m_in to m_out whose entries never change."""
 
     kind: str
+    whole_batch = False
+    """Whether a product costs much beside its rows, so that all of them should come at once."""
 
     @property
     @abstractmethod

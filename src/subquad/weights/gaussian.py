@@ -44,6 +44,7 @@ class GaussianWeight(FrozenWeight):
     """
 
     kind = "gaussian"
+    whole_batch = True
 
     def __init__(
         self, m_out: int, m_in: int, seed: int, dtype: torch.dtype, device: torch.device

@@ -46,6 +46,7 @@ class MappedWeight(FrozenWeight):
     """
 
     kind = "mapped"
+    whole_batch = True
 
     def __init__(
         self,

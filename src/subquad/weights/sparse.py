@@ -57,7 +57,7 @@ class SparseGaussianWeight(FrozenWeight):
         if min(m_out, m_in) < 1:
             raise InvalidInput(f"a weight needs sides of at least 1, got ({m_out}, {m_in})")
         if per_row is None:
-            per_row = min(m_in, max(LEAST, 2 * math.ceil(math.sqrt(m_in))))
+            per_row = nonzeros(m_in)
         if not 1 <= per_row <= m_in:
             raise InvalidInput(f"per_row must be from 1 to {m_in} (the columns), got {per_row}")
         self.per_row = per_row
@@ -118,6 +118,11 @@ class SparseGaussianWeight(FrozenWeight):
         item = rows.values.element_size()
         moved = (item + 4) * reads + item * rows.shape[0] * width + rows.nbytes
         record(name, flops=2 * reads, bytes=moved)
+
+
+def nonzeros(m_in: int) -> int:
+    """Nonzeros of a row where none are given."""
+    return min(m_in, max(LEAST, 2 * math.ceil(math.sqrt(m_in))))
 
 
 def _draw(
