@@ -29,8 +29,7 @@ class Case:
         shift: b, relative.
         weights: kind of frozen weights.
         flush: policy of the maintenance structure.
-        tol: relative residual to end at.
-        iterations: at most.
+        iterations: as many as are run, so that all widths do the same.
         seed: of data and network.
     """
 
@@ -41,7 +40,6 @@ class Case:
     shift: float
     weights: str
     flush: str
-    tol: float
     iterations: int
     seed: int
 
@@ -66,23 +64,27 @@ class Case:
     def train(self, net: WideNet, began: list[float] | None = None) -> TrainResult:
         """Train it; ``began`` receives the clock at the end of initialisation."""
 
-        def note(info: Iteration) -> None:
+        def note(info: Iteration) -> bool:
             if began is not None and info.iteration == 1:
                 began.append(time.perf_counter() - info.seconds)
+            return info.iteration == self.iterations
 
         result = train(
             net,
             *self.data(),
             method=self.method,
             flush=self.flush,
-            tol=self.tol,
+            tol=0.0,
             max_iter=self.iterations,
             seed=self.seed,
             callback=note,
             progress=False,
         )
-        if result.iterations == 0:
-            raise InvalidInput(f"width {self.width}: training ended at once, {result.remedy}")
+        if result.iterations < self.iterations:
+            raise InvalidInput(
+                f"width {self.width}: training ended after {result.iterations} of "
+                f"{self.iterations} iterations, {result.remedy}"
+            )
         return result
 
 
@@ -98,7 +100,7 @@ def measure(case: Case) -> dict[str, object]:
     with Cost() as whole:
         result = case.train(net, began)
     ended = time.perf_counter()
-    start, T = result.cost.init, result.iterations
+    start, T = result.cost.init, case.iterations
     return {
         "width": case.width,
         "samples": case.samples,

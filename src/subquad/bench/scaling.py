@@ -1,8 +1,8 @@
 """`subquad bench scaling`: log-log slopes of cost in width, for one method of training.
 
-Real training runs are counted and timed. What an iteration costs is the mean over a run and over
-all that follows its start: every flush and recompression of the maintenance structure, every
-flipped bit, the last confirmation of the outputs from the weights.
+Real training runs, all of as many iterations, are counted and timed. What an iteration costs is the
+mean over a run and over all that follows its start: every flush and recompression of the
+maintenance structure, every flipped bit, the last confirmation of the outputs from the weights.
 
 The exact method computes what may have flipped, and that is a smaller share of a wider layer. So
 its exponent lies below 1, comes closer to it from width to width (`flop_exponents_between`), and
@@ -43,8 +43,7 @@ class Plan:
         quick: the same for the quick form.
         samples: n at a width.
         weights: kind of frozen weights.
-        tol: relative residual that ends a run.
-        iterations: of a run at most.
+        iterations: of every run.
         flushes: policies; those that write need stored weights. The first one counts.
         memory: "peak_bytes", measured in a process of its own, or "held_bytes", counted.
     """
@@ -53,7 +52,6 @@ class Plan:
     quick: tuple[int, ...]
     samples: Callable[[int], int]
     weights: str
-    tol: float
     iterations: int
     flushes: tuple[str, ...]
     memory: str
@@ -64,8 +62,7 @@ EXACT = Plan(
     quick=powers(10, 14),
     samples=lambda width: 256,
     weights="hadamard",
-    tol=1e-6,
-    iterations=50,
+    iterations=3,  # to 1e-6 at every width; where two do, the third has little to do
     flushes=("never",),
     memory="peak_bytes",
 )
@@ -74,7 +71,6 @@ PAPER = Plan(
     quick=powers(8, 12),
     samples=lambda width: math.ceil(width**0.25),
     weights="dense",
-    tol=0.0,
     iterations=4,
     flushes=("never", "sparse", "paper", "lazy-columns"),
     memory="held_bytes",
@@ -134,7 +130,6 @@ def run(
             shift=math.sqrt(2 * ALPHA * math.log(width)) if b is None else b,
             weights=kind,
             flush=flush,
-            tol=plan.tol,
             iterations=plan.iterations,
             seed=integer("seed", seed, least=0),
         )
