@@ -120,6 +120,13 @@ class SparseRows:
 
     def __getitem__(self, index: Tensor | slice) -> SparseRows:
         if isinstance(index, slice):
+            low, high, step = index.indices(self.shape[0])
+            if step == 1 and high >= low:  # rows in a run: nothing needs to be copied
+                first, last = int(self.start[low]), int(self.start[high])
+                start = self.start[low : high + 1] - first
+                return SparseRows(
+                    start, self.columns[first:last], self.values[first:last], self.width
+                )
             index = torch.arange(self.shape[0], device=self.device)[index]
         counts = self.counts[index]
         start = torch.zeros(counts.numel() + 1, dtype=torch.int64, device=self.device)

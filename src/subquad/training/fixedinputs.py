@@ -37,7 +37,7 @@ class FixedInputs:
         norms = row_norms(self.inputs).to(net.dtype)
         self.rho = norms if net.activation.follows_norm else torch.ones_like(norms)
         self.kernel = inner(self.inputs)
-        self.Z = net.layers[-1].query(self.inputs).T.contiguous()
+        self.Z = net.layers[-1].query_rows(self.inputs).T.contiguous()
 
     def net(self, left: Tensor) -> WideNet:
         """Return the network whose last layer has changed by `left^T H` (n×m)."""
