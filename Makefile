@@ -24,7 +24,7 @@ test: setup
 # Speed beside other ways to train, a rival package from PyPI included, which brings a good deal
 # along (pytorch-lightning): it gets an environment of its own. ARGS="--quick" makes it short.
 peers: $(PEERS)/.ready
-	$(PEERS)/bin/subquad bench peers $(ARGS)
+	@$(PEERS)/bin/subquad bench peers $(ARGS)
 
 # Here, too, the pinned torch goes first, so that the rival finds the CPU build in its place.
 $(PEERS)/.ready: pyproject.toml constraints.txt
