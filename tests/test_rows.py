@@ -28,6 +28,8 @@ def test_rows_are_taken_and_repeated(matrix: torch.Tensor) -> None:
     rows = SparseRows.from_dense(matrix)
     index = torch.tensor([3, 2, 3, 0])
     assert torch.equal(rows[index].dense(), matrix[index])
+    for part in (slice(2, 5), slice(5, 99), slice(3, 3), slice(5, 2), slice(0, 7, 2)):
+        assert torch.equal(rows[part].dense(), matrix[part])
     assert torch.equal(rows[2:5].dense(), matrix[2:5])
     assert torch.equal(rows.repeat(2).dense(), matrix.repeat_interleave(2, 0))
 

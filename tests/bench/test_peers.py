@@ -189,6 +189,13 @@ def test_a_peer_that_fails_says_why(problem):
     assert (watch.seen, watch.best, watch.per_iteration) == ([], 1.0, None)
 
 
+def test_our_last_residual_is_that_of_the_weights():
+    watch, result = SETUP.train(WIDTH, math.inf)
+    assert watch.seen[-1][1] == result.residuals[-1]
+    assert 0 < watch.best < 1e-6
+    assert result.status == "converged"
+
+
 def test_watch_ends_runs():
     watch = Watch(60.0, most=2)
     watch.start()

@@ -38,6 +38,23 @@ def test_compiled_kernels_equal_the_plain_ones(table: torch.Tensor, density: flo
         assert torch.allclose(gram, inputs.dense().double() @ inputs.dense().double().T)
 
 
+@pytest.mark.parametrize("density", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_rows_are_collected_and_spread_alike(kind: torch.dtype, density: float) -> None:
+    matrix = sparse_matrix((9, 300), density, 5).to(kind)
+    matrix[4] = 0
+    plain = sparse_plain.collect(matrix != 0, matrix)
+    rows = sparse_numba.collect(matrix != 0, matrix)
+    assert torch.equal(rows.start, plain.start)
+    assert torch.equal(rows.columns, plain.columns)
+    assert torch.equal(rows.values, plain.values)
+    for kernels in (sparse_plain, sparse_numba):
+        assert torch.equal(kernels.spread(rows[2:7]), matrix[2:7])
+        sums = kernels.square_sums(rows)
+        assert sums.dtype == torch.float64
+        assert torch.allclose(sums, matrix.double().square().sum(1), rtol=1e-14)
+
+
 def test_wide_tables_are_summed_in_tiles() -> None:
     table = sparse_matrix((12, sparse_numba.TILE + 77), 1.0, 3)
     rows = SparseRows.from_dense(sparse_matrix((5, 12), 0.8, 4))

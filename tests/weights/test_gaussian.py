@@ -185,3 +185,13 @@ def test_initialisation_is_subquadratic_with_the_papers_sparsity() -> None:
 def test_empty_sides_are_refused() -> None:
     with pytest.raises(InvalidInput, match="sides of at least 1"):
         make(3, 0)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_entries_that_nothing_reads_may_hold_anything(kind):
+    """A column's memory is not cleared, and only what the support reads is filled."""
+    columns, values = np.array([2, 5]), np.array([1.0, 2.0], kind)
+    dense = np.full(8, np.nan, kind)
+    dense[[2, 5]] = 3, 4
+    assert weights_numba._dot(0, 0, columns, values, dense) == 0
+    assert weights_numba._dot(0, 2, columns, values, dense) == 11

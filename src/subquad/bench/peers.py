@@ -148,9 +148,12 @@ class Setup:
         return Problem(*self.data(), dense, net.output_weights[:, 0].contiguous(), self.shift)
 
     def train(self, width: int, limit: float) -> tuple[Watch, TrainResult]:
-        """Make the network and train it under a watch, from the first line to the last."""
+        """Make the network and train it under a watch, from the first line to the last.
+
+        The last residual counts when the result is there, computed from the weights once more.
+        """
         X, y = self.data()
-        watch = Watch(limit)
+        watch = Watch(limit, tol=-1.0)  # when to end is for the training to say
 
         def note(info: Iteration) -> bool:
             if info.iteration == 1:
@@ -166,6 +169,7 @@ class Setup:
         result = train(self.net(width), X, y, method="exact", tol=TOL, callback=note)
         if not watch.seen:
             raise InvalidInput(f"width {width}: training ended at once, {result.remedy}")
+        watch.confirm(result.residuals[-1])
         return watch, result
 
 

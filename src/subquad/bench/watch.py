@@ -46,6 +46,10 @@ class Watch:
         if residual <= self.tol or seconds >= self.limit or len(self.seen) == self.most:
             raise Finished
 
+    def confirm(self, residual: float) -> None:
+        """Put a residual in the last one's place, which was known for certain only now."""
+        self.seen[-1] = time.perf_counter() - self._began, residual
+
     def until(self, residual: float) -> float | None:
         """Seconds to the first residual that small."""
         return next((s for s, r in self.seen if r <= residual), None)

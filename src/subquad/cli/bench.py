@@ -32,7 +32,7 @@ def bench(
     depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers.")] = None,
     shift: Annotated[float | None, typer.Option(min=0, help="Threshold b.")] = None,
     weights: Annotated[
-        str | None, typer.Option(help="Kind of frozen weights (peers, widest).")
+        str | None, typer.Option(help="Kind of frozen weights (peers, scaling, widest).")
     ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Sketch size (sketch).")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed.")] = None,

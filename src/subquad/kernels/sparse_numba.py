@@ -80,6 +80,61 @@ def _add_outer(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(parallel=True, cache=True)
+def _count(mask, counts):  # type: ignore[no-untyped-def]
+    for i in numba.prange(mask.shape[0]):
+        found = 0
+        row = mask[i]
+        for c in range(row.size):
+            found += row[c]
+        counts[i] = found
+
+
+@numba.njit(parallel=True, cache=True)
+def _collect(mask, matrix, start, columns, values):  # type: ignore[no-untyped-def]
+    for i in numba.prange(mask.shape[0]):
+        p, end = start[i], start[i + 1]
+        row, source = mask[i], matrix[i]
+        for c in range(row.size):
+            # Written in any case and kept if it counts: a branch would be guessed wrong too often.
+            if p < end:
+                columns[p], values[p] = c, source[c]
+                p += row[c]
+
+
+@numba.njit(parallel=True, cache=True)
+def _spread(start, columns, values, out):  # type: ignore[no-untyped-def]
+    for i in numba.prange(out.shape[0]):
+        row = out[i]
+        row[:] = 0
+        for p in range(start[i], start[i + 1]):
+            row[columns[p]] = values[p]
+
+
+@numba.njit(parallel=True, cache=True)
+def _square_sums(start, values, out):  # type: ignore[no-untyped-def]
+    for i in numba.prange(out.size):
+        total = 0.0
+        for p in range(start[i], start[i + 1]):
+            v = np.float64(values[p])
+            total += v * v
+        out[i] = total
+
+
+@numba.njit(cache=True)
+def _by_column(start, columns, values, ends, owners, sorted_values):  # type: ignore[no-untyped-def]
+    for p in range(columns.size):
+        ends[columns[p] + 1] += 1
+    for c in range(ends.size - 1):
+        ends[c + 1] += ends[c]
+    place = ends[:-1].copy()
+    for i in range(start.size - 1):
+        for p in range(start[i], start[i + 1]):
+            at = place[columns[p]]
+            place[columns[p]] = at + 1
+            owners[at], sorted_values[at] = i, values[p]
+
+
+@numba.njit(parallel=True, cache=True)
 def _gram(by_column, owners, values, parts):  # type: ignore[no-untyped-def]
     width = by_column.size - 1
     blocks = parts.shape[0]
@@ -150,13 +205,46 @@ def add_outer(table: Tensor, left: SparseRows, right: SparseRows) -> None:
     )
 
 
+def collect(mask: Tensor, matrix: Tensor) -> SparseRows:
+    """Keep the entries of ``matrix`` (n×m) where ``mask`` is true."""
+    n, width = mask.shape
+    flags = mask.contiguous().numpy().view(np.uint8)
+    counts = np.empty(n, np.int64)
+    use_threads(mask.numel())
+    _count(flags, counts)
+    start = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    columns = np.empty(int(start[-1]), np.int64)
+    values = matrix.new_empty(columns.size)
+    _collect(flags, matrix.contiguous().numpy(), start, columns, values.numpy())
+    return SparseRows(torch.from_numpy(start), torch.from_numpy(columns), values, width)
+
+
+def spread(rows: SparseRows) -> Tensor:
+    """Return the dense n×width matrix."""
+    out = torch.empty(rows.shape, dtype=rows.dtype)
+    use_threads(out.numel())
+    _spread(rows.start.numpy(), rows.columns.numpy(), rows.values.numpy(), out.numpy())
+    return out
+
+
+def square_sums(rows: SparseRows) -> Tensor:
+    """Return each row's sum of squares in float64."""
+    out = torch.empty(rows.shape[0], dtype=torch.float64)
+    use_threads(rows.nnz)
+    _square_sums(rows.start.numpy(), rows.values.numpy(), out.numpy())
+    return out
+
+
 def gram(rows: SparseRows) -> Tensor:
     """Return `rows rows^T` (n×n) in float64, pair by pair of firing neurons."""
-    n = rows.shape[0]
-    by_column, owners, position = rows.transpose_pattern()
+    n, width = rows.shape
+    by_column, owners = np.zeros(width + 1, np.int64), np.empty(rows.nnz, np.int64)
+    values = np.empty_like(rows.values.numpy())
+    start, columns = rows.start.numpy(), rows.columns.numpy()
+    _by_column(start, columns, rows.values.numpy(), by_column, owners, values)
     blocks = max(1, min(8, (1 << 27) // max(8 * n * n, 1)))  # 128 MB of partial sums at most
     parts = torch.zeros(blocks, n, n, dtype=torch.float64)
     use_threads(n * rows.nnz // 8)
-    _gram(by_column.numpy(), owners.numpy(), rows.values[position].numpy(), parts.numpy())
+    _gram(by_column, owners, values, parts.numpy())
     lower = parts.sum(0)
     return lower + lower.tril(-1).T

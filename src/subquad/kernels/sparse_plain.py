@@ -48,6 +48,21 @@ def add_outer(table: Tensor, left: SparseRows, right: SparseRows) -> None:
         table.index_put_(at, right.values[b][:, None] * left.values[a][None, :], accumulate=True)
 
 
+def collect(mask: Tensor, matrix: Tensor) -> SparseRows:
+    """Keep the entries of ``matrix`` (n×m) where ``mask`` is true."""
+    return SparseRows.from_mask(mask, matrix)
+
+
+def spread(rows: SparseRows) -> Tensor:
+    """Return the dense n×width matrix."""
+    return rows.dense()
+
+
+def square_sums(rows: SparseRows) -> Tensor:
+    """Return each row's sum of squares in float64."""
+    return rows.with_values(rows.values.double() ** 2).sums()
+
+
 def gram(rows: SparseRows) -> Tensor:
     """Return `rows rows^T` (n×n) in float64."""
     n, width = rows.shape

@@ -102,7 +102,8 @@ def _entry(row, column, k0, k1, scale):
 @numba.njit(cache=True)
 def _dot(start, end, columns, values, dense):
     """Four sums side by side: one alone would wait for each addition to end."""
-    s0 = s1 = s2 = s3 = dense[:1][0] * 0
+    # Not dense[0] * 0: what no entry reads was never filled, and NaN times 0 is NaN.
+    s0 = s1 = s2 = s3 = dense.dtype.type(0)
     p = start
     while p + 4 <= end:
         s0 += values[p] * dense[columns[p]]

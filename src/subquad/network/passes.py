@@ -23,6 +23,7 @@ from torch import Tensor
 
 from subquad.activations import Activation
 from subquad.cost import record
+from subquad.kernels import pick
 from subquad.lowrank import LowRankMaintenance
 from subquad.memory import row_blocks
 from subquad.rows import Rows, SparseRows, join_rows, joined
@@ -70,7 +71,7 @@ def fire(activation: Activation, z: Tensor, inputs: Rows, norms: Tensor) -> Laye
             activation.slope(z, column, width),
             activation.norm_slope(z, column, width),
         )
-    kept = SparseRows.from_mask(mask, z)
+    kept = pick("sparse", z.device).collect(mask, z)
     at, z_at = rho.repeat_interleave(kept.counts), kept.values
     norm_slope = activation.norm_slope(z_at, at, width)
     return LayerTrace(
@@ -85,7 +86,7 @@ def fire(activation: Activation, z: Tensor, inputs: Rows, norms: Tensor) -> Laye
 def row_norms(rows: Rows) -> Tensor:
     """Euclidean norm of each row, accumulated in float64."""
     if isinstance(rows, SparseRows):
-        return rows.with_values(rows.values.double() ** 2).sums().sqrt()
+        return torch.sqrt(pick("sparse", rows.device).square_sums(rows))
     return rows.double().norm(dim=1)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from subquad.cost import record
 from subquad.errors import InvalidInput
+from subquad.kernels import pick
 from subquad.rows import Rows, SparseRows
 from subquad.weights.base import FrozenWeight
 
@@ -80,10 +81,11 @@ class StructuredWeight(FrozenWeight):
         out = torch.empty(n, width, dtype=self.dtype, device=self.device)
         step = max(1, BLOCK_BYTES // (M * out.element_size()))
         work = out if width == M else out.new_empty(min(step, n), M)
+        dense = pick("sparse", self.device).spread
         apply = self._apply_transpose if transpose else self._apply
         for low in range(0, n, step):
             part = rows[low : low + step]
-            block = part.dense() if isinstance(part, SparseRows) else part
+            block = dense(part) if isinstance(part, SparseRows) else part
             target = out[low : low + step]
             scratch = target if width == M else work[: target.shape[0]]
             apply(block.to(self.dtype).contiguous(), scratch, target)
