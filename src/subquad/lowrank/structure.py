@@ -16,7 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from subquad.cost import Cost
+from subquad.checks import integer
+from subquad.cost import Cost, record
 from subquad.errors import InvalidInput
 from subquad.lowrank.factors import Factors
 from subquad.lowrank.policies import policy_named, write_dense
@@ -85,6 +86,7 @@ class LowRankMaintenance:
                     f"{weight.kind} weights are not stored: use flush='never' or dense ones"
                 )
             self._own, self._shared = weight.copy(), False
+            record("copy", bytes=2 * self._own.table.nbytes)
         return self._own.table
 
     def update(self, U: object, V: object) -> None:
@@ -212,7 +214,7 @@ class LowRankMaintenance:
             raise InvalidInput(f"{path} is no saved low-rank structure: its header is missing")
         structure = cls(tensors.pop("frozen").T, flush=header.get("flush", "never"))
         structure.load_state(tensors)
-        structure.pending.settled = int(header.get("rank", 0))
+        structure.pending.settled = integer("rank in its header", header.get("rank", 0), least=0)
         return structure
 
     def _rows(self, Y: object, side: int) -> Rows:

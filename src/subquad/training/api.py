@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from subquad.checks import as_matrix, as_numbers, integer, number
-from subquad.errors import InvalidInput, TrainingFailed, unknown_name
+from subquad.checks import MOST_RIDGE, as_matrix, as_numbers, choice, flag, integer, number
+from subquad.errors import InvalidInput, TrainingFailed
 from subquad.gram import METHODS as SOLVERS
 from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
@@ -39,6 +39,8 @@ SKETCH_RESIDUAL = 0.25
 RIDGE_FALL = 1e-3
 """With ridge: the share of the objective that one of two iterations must win to be worth another.
 Neurons that flip to and fro near the optimum make the last digits slow, and change nothing."""
+ROUNDED = 10
+"""Units of rounding below which a residual that was carried along says nothing."""
 SOLVE_RESIDUAL = 1e-12
 """What conjugate gradients go down to, so that every solver takes the same path."""
 
@@ -119,13 +121,12 @@ def train(
     >>> train(net, X, X[:, 0]).status
     'converged'
     """
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    chosen = METHODS[method]
-    layers = chosen.layers if layers is None else layers
-    if layers not in ("last", "all"):
-        raise unknown_name("layers", layers, ("last", "all"))
-    _check_settings(solver, sketch, tol, max_iter, ridge, step, seed, center, callback)
+    chosen = METHODS[choice("method", method, METHODS)]
+    layers = choice("layers", chosen.layers if layers is None else layers, ("last", "all"))
+    _check_settings(solver, sketch, sketch_size, tol, max_iter, ridge, step, seed, callback)
+    flag("center", center, unset=True)
+    flag("throw", throw)
+    flag("progress", progress, unset=True)
     policy_named(flush)
     if not isinstance(net, WideNet):
         raise InvalidInput(f"net must be a WideNet, got {type(net).__name__}")
@@ -134,10 +135,21 @@ def train(
     center = chosen.center if center is None else center
 
     in_samples = method == "exact" and layers == "last"
-    if in_samples and (solver not in ("auto", "exact") or flush != "never" or sketch_size):
+    sketched = sketch != "srht" or sketch_size is not None
+    if in_samples and (solver not in ("auto", "exact") or flush != "never" or sketched):
         raise InvalidInput(
             "method='exact' with layers='last' keeps no weights to flush and solves exactly: "
-            "leave flush, solver and sketch_size at their defaults, or take method='paper'"
+            "leave flush, solver, sketch and sketch_size at their defaults, or take method='paper'"
+        )
+    if not chosen.second_order and (solver != "auto" or sketched):
+        raise InvalidInput(
+            f"method={method!r} solves no Gram regression: leave solver, sketch and sketch_size "
+            f"at their defaults, or take method='paper'"
+        )
+    if solver == "exact" and sketched:
+        raise InvalidInput(
+            "solver='exact' sketches nothing: leave sketch and sketch_size at their defaults, or "
+            "take solver='sketch' or 'preconditioned'"
         )
     if ridge and method != "exact":
         raise InvalidInput(
@@ -186,6 +198,7 @@ def train(
         patience=chosen.patience,
         gain=chosen.gain,
         fall=max(tol, RIDGE_FALL) if ridge else 0.0,
+        doubt=max(tol, ROUNDED * torch.finfo(net.dtype).eps),
     )
     try:
         found = run(
@@ -261,24 +274,22 @@ def conflicting_rows(inputs: Tensor, target: Tensor) -> str:
 def _check_settings(
     solver: str,
     sketch: str,
+    sketch_size: int | None,
     tol: float,
     max_iter: int,
     ridge: float,
     step: float | str,
     seed: int,
-    center: bool | None,
     callback: object,
 ) -> None:
-    if solver not in SOLVERS:
-        raise unknown_name("solver", solver, SOLVERS)
-    if sketch not in SKETCHES:
-        raise unknown_name("sketch", sketch, SKETCHES)
+    choice("solver", solver, SOLVERS)
+    choice("sketch", sketch, SKETCHES)
+    if sketch_size is not None:
+        integer("sketch_size", sketch_size, least=1)
     number("tol", tol)
     integer("max_iter", max_iter, least=0)
     integer("seed", seed, least=0)
-    number("ridge", ridge)
-    if center not in (None, True, False):
-        raise InvalidInput(f"center must be True, False or None, got {center!r}")
+    number("ridge", ridge, most=MOST_RIDGE)
     if callback is not None and not callable(callback):
         raise InvalidInput(f"callback must be callable, got {callback!r}")
     if step != "auto" and isinstance(step, str):
