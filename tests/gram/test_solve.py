@@ -7,8 +7,8 @@ import torch
 from subquad import Cost, InvalidInput
 from subquad.gram import TensorJacobian, solve_gram
 from subquad.gram.exact import factorise, solve_exact
-from subquad.gram.sketched import CHECKED, estimate_residual, sketched_gram
 from subquad.gram.preconditioned import solve_preconditioned
+from subquad.gram.sketched import CHECKED, estimate_residual, sketched_gram
 from subquad.gram.solve import cheapest, sketch_size
 from tests.oracles import sparse_matrix
 

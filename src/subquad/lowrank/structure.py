@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from subquad.checks import integer
-from subquad.cost import Cost, record
+from subquad.cost import Cost
 from subquad.errors import InvalidInput
 from subquad.lowrank.factors import Factors
 from subquad.lowrank.policies import policy_named, write_dense
@@ -86,7 +86,6 @@ class LowRankMaintenance:
                     f"{weight.kind} weights are not stored: use flush='never' or dense ones"
                 )
             self._own, self._shared = weight.copy(), False
-            record("copy", bytes=2 * self._own.table.nbytes)
         return self._own.table
 
     def update(self, U: object, V: object) -> None:

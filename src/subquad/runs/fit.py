@@ -16,6 +16,7 @@ import torch
 
 from subquad import __version__
 from subquad.activations import ShiftedReLU
+from subquad.checks import choice
 from subquad.network import WideNet
 from subquad.runs.folder import REPORT, Run
 from subquad.runs.report import write_report
@@ -24,6 +25,8 @@ from subquad.tables.prepare import Preparation
 from subquad.tables.table import Numbers, Table
 from subquad.tables.target import Target
 from subquad.training import Iteration, TrainResult, train
+from subquad.training.api import check_settings
+from subquad.weights import KINDS
 
 MAX_PLOTTED = 1000
 
@@ -46,6 +49,26 @@ class FitSettings:
     tol: float = 1e-6
     max_iter: int = 50
     seed: int = 0
+
+    @property
+    def policy(self) -> str | int:
+        """The flush policy: a name, or the rank that digits mean."""
+        return int(self.flush) if self.flush.isdecimal() else self.flush
+
+    def check(self) -> None:
+        """Refuse, before any work, settings that a training would refuse."""
+        ShiftedReLU(shift=self.shift, relative=True)
+        choice("kind of weights", self.weights, KINDS)
+        check_settings(
+            method=self.method,
+            layers=self.layers,
+            solver=self.solver,
+            flush=self.policy,
+            ridge=self.ridge,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True)
@@ -115,7 +138,7 @@ def train_on(
         method=settings.method,
         layers=settings.layers,
         solver=settings.solver,
-        flush=int(settings.flush) if settings.flush.isdecimal() else settings.flush,
+        flush=settings.policy,
         ridge=settings.ridge,
         center=settings.center,
         tol=settings.tol,

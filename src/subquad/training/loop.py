@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,6 +125,7 @@ def run(
     residuals = [float(error.norm()) / size]
     certificates: list[Certificate] = []
     notes: list[str] = []
+    said: set[str] = set()
 
     def confirm() -> None:
         """Take the error from the weights as they are, whatever was carried along on the way."""
@@ -199,8 +201,10 @@ def run(
         if certificate is not None:
             certificates.append(certificate)
             if certificate.note:
-                if not any(note.endswith(certificate.note) for note in notes):
+                news = re.sub(r"\d[\d.e+-]*", "", certificate.note)  # other numbers are no news
+                if news not in said:
                     log.warning("iteration %d: %s", iteration + 1, certificate.note)
+                    said.add(news)
                 notes.append(f"iteration {iteration + 1}: {certificate.note}")
         info = Iteration(
             iteration + 1,
