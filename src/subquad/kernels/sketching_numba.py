@@ -13,7 +13,6 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from subquad.kernels.lanes_numba import bare
 from subquad.kernels.sketching_plain import Entries, Fill
 from subquad.kernels.threads import use_threads
 
@@ -57,91 +56,71 @@ def _hash_words(index: Any, c: Any, size: Any, words: Any) -> None:
 
 
 @njit(cache=True, inline="always")
-def _add(o: Any, i: Any, word: Any, v: Any) -> None:
-    """Add ±v in row i at the bucket in the lower half of ``word``."""
-    o[i, word & _LOW31] += -v if word & _NEGATIVE else v
-
-
-@bare
-def _dense_row(rows: Any, words: Any, i: Any, out: Any) -> None:
-    out[i] = 0
-    for j in range(rows.shape[1]):
-        _add(out, i, words[j], rows[i, j])
-
-
-@bare
-def _dense_row_pair(rows: Any, words: Any, i: Any, out_left: Any, out_right: Any) -> None:
-    out_left[i] = 0
-    out_right[i] = 0
-    for j in range(rows.shape[1]):
-        word, v = words[j], rows[i, j]
-        _add(out_left, i, word, v)
-        _add(out_right, i, word >> _32, v)
+def _add(o: Any, word: Any, v: Any) -> None:
+    """Add ±v at the bucket in the lower half of ``word``."""
+    o[word & _LOW31] += -v if word & _NEGATIVE else v
 
 
 @njit(cache=True, parallel=True)
 def _dense(rows: Any, words: Any, out: Any) -> None:
     for i in prange(rows.shape[0]):
-        _dense_row(rows, words, i, out)
+        x, o = rows[i], out[i]
+        o[:] = 0
+        for j in range(x.size):
+            _add(o, words[j], x[j])
 
 
 @njit(cache=True, parallel=True)
 def _dense_pair(rows: Any, words: Any, out_left: Any, out_right: Any) -> None:
     for i in prange(rows.shape[0]):
-        _dense_row_pair(rows, words, i, out_left, out_right)
+        x, left, right = rows[i], out_left[i], out_right[i]
+        left[:] = 0
+        right[:] = 0
+        for j in range(x.size):
+            word, v = words[j], x[j]
+            _add(left, word, v)
+            _add(right, word >> _32, v)
 
 
-@bare
+@njit(cache=True)
 def _few(start: Any, row: int, size: int) -> bool:
     """Whether wiping what ``row`` wrote is cheaper than zeroing all: the cost stays O(nnz)."""
     return row >= 0 and 8 * (start[row + 1] - start[row]) <= size
 
 
-@bare
-def _sparse_row(
-    start: Any, slots: Any, values: Any, first: int, words: Any, i: Any, out: Any
-) -> None:
-    row, old = first + i, first + i - out.shape[0]
-    if _few(start, old, out.shape[1]):
-        for e in range(start[old], start[old + 1]):
-            out[i, words[slots[e]] & _LOW31] = 0
-    else:
-        out[i] = 0
-    for e in range(start[row], start[row + 1]):
-        _add(out, i, words[slots[e]], values[e])
-
-
-@bare
-def _sparse_row_pair(
-    start: Any, slots: Any, values: Any, first: int, words: Any, i: Any, left: Any, right: Any
-) -> None:
-    row, old = first + i, first + i - left.shape[0]
-    if _few(start, old, left.shape[1]):
-        for e in range(start[old], start[old + 1]):
-            word = words[slots[e]]
-            left[i, word & _LOW31] = 0
-            right[i, (word >> _32) & _LOW31] = 0
-    else:
-        left[i] = 0
-        right[i] = 0
-    for e in range(start[row], start[row + 1]):
-        word, v = words[slots[e]], values[e]
-        _add(left, i, word, v)
-        _add(right, i, word >> _32, v)
-
-
 @njit(cache=True, parallel=True)
 def _sparse(start: Any, slots: Any, values: Any, first: int, words: Any, out: Any) -> None:
-    for i in prange(min(out.shape[0], start.size - 1 - first)):
-        _sparse_row(start, slots, values, first, words, i, out)
+    size = out.shape[0]
+    for i in prange(min(size, start.size - 1 - first)):
+        o, row = out[i], first + i
+        if _few(start, row - size, o.size):
+            for e in range(start[row - size], start[row - size + 1]):
+                o[words[slots[e]] & _LOW31] = 0
+        else:
+            o[:] = 0
+        for e in range(start[row], start[row + 1]):
+            _add(o, words[slots[e]], values[e])
 
 
 @njit(cache=True, parallel=True)
 def _sparse_pair(
     start: Any, slots: Any, values: Any, first: int, words: Any, out_left: Any, out_right: Any
 ) -> None:
-    for i in prange(min(out_left.shape[0], start.size - 1 - first)):
-        _sparse_row_pair(start, slots, values, first, words, i, out_left, out_right)
+    size = out_left.shape[0]
+    for i in prange(min(size, start.size - 1 - first)):
+        left, right, row = out_left[i], out_right[i], first + i
+        if _few(start, row - size, left.size):
+            for e in range(start[row - size], start[row - size + 1]):
+                word = words[slots[e]]
+                left[word & _LOW31] = 0
+                right[(word >> _32) & _LOW31] = 0
+        else:
+            left[:] = 0
+            right[:] = 0
+        for e in range(start[row], start[row + 1]):
+            word, v = words[slots[e]], values[e]
+            _add(left, word, v)
+            _add(right, word >> _32, v)
 
 
 @njit(cache=True, parallel=True)
