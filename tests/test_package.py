@@ -86,7 +86,8 @@ def test_import_leaves_heavy_packages_alone() -> None:
 def test_import_takes_little_more_than_torch() -> None:
     """At most 0.3 s more, every exported name loaded.
 
-    In processor time, which other work on the machine does not stretch; the median of five.
+    In processor time, which other work on the machine does not stretch, not by the clock on the
+    wall; the median of five.
     """
     script = (
         "import time, torch\n"

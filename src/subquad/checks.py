@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from subquad.errors import InvalidInput
+from subquad.errors import InvalidInput, unknown_name
+
+MOST_RIDGE = 1e30
+"""Ridge beyond which nothing is learned, and squares of what is solved would overflow."""
 
 
 def integer(name: str, value: object, *, least: int) -> int:
@@ -25,14 +30,38 @@ def integer(name: str, value: object, *, least: int) -> int:
     raise InvalidInput(f"{name} must be an integer >= {least}, got {value!r}")
 
 
-def number(name: str, value: object, *, least: float = 0.0, above: bool = False) -> float:
-    """Return a finite float of at least ``least``, or above it."""
+def number(
+    name: str,
+    value: object,
+    *,
+    least: float = 0.0,
+    above: bool = False,
+    most: float = math.inf,
+) -> float:
+    """Return a finite float of at least ``least``, or above it, and at most ``most``."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         found = float(value)
-        if math.isfinite(found) and (found > least or (found == least and not above)):
+        enough = found > least or (found == least and not above)
+        if math.isfinite(found) and enough and found <= most:
             return found
     sign = ">" if above else ">="
-    raise InvalidInput(f"{name} must be a finite number {sign} {least:g}, got {value!r}")
+    limit = "" if math.isinf(most) else f" and <= {most:g}"
+    raise InvalidInput(f"{name} must be a finite number {sign} {least:g}{limit}, got {value!r}")
+
+
+def choice(kind: str, value: object, known: Iterable[str]) -> str:
+    """Return a name that is one of ``known``."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise unknown_name(kind, value, known)
+
+
+def flag(name: str, value: object, *, unset: bool = False) -> None:
+    """Refuse what is neither True nor False, nor None where it may be ``unset``."""
+    if isinstance(value, bool | np.bool_) or (unset and value is None):
+        return
+    rule = "True, False or None" if unset else "True or False"
+    raise InvalidInput(f"{name} must be {rule}, got {value!r}")
 
 
 def as_numbers(given: object, name: str) -> Tensor:

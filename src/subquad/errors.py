@@ -31,6 +31,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:
     "unknown flush policy 'spare': did you mean 'sparse'? Choose from never, sparse"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f" did you mean {near[0]!r}?" if near else ""
+    folded = {known_name.lower(): known_name for known_name in names}
+    near = difflib.get_close_matches(str(name).lower(), folded, n=1)
+    hint = f" did you mean {folded[near[0]]!r}?" if near else ""
     return InvalidInput(f"unknown {kind} {name!r}:{hint} Choose from {', '.join(names)}")

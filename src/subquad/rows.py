@@ -178,18 +178,21 @@ Rows: TypeAlias = Tensor | SparseRows
 
 
 def as_rows(matrix: object, *, name: str = "Y") -> Rows:
-    """Accept a tensor, :class:`SparseRows`, a torch CSR tensor, or what SciPy calls CSR."""
+    """Accept a tensor, :class:`SparseRows`, a torch CSR tensor, or what SciPy calls CSR.
+
+    No gradient is followed through them.
+    """
     if isinstance(matrix, SparseRows):
-        return _in_range(matrix, name)
+        return _in_range(matrix.with_values(matrix.values.detach()), name)
     if isinstance(matrix, Tensor):
         if matrix.layout == torch.sparse_csr:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 start, columns = matrix.crow_indices(), matrix.col_indices()
-                return _sorted(start, columns, matrix.values(), matrix.shape[1], name)
+                return _sorted(start, columns, matrix.values().detach(), matrix.shape[1], name)
         if matrix.layout != torch.strided:
             raise InvalidInput(f"{name} has layout {matrix.layout}: give a dense or CSR tensor")
-        return matrix
+        return matrix.detach()
     if hasattr(matrix, "tocsr"):  # any of SciPy's sparse forms
         csr = matrix.tocsr()
         start, columns, values = (

@@ -1,5 +1,6 @@
 """The command line as a whole: its surface, its speed, how it ends."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 import subquad
-from subquad.cli.app import app
+from subquad.cli.app import _ending, app
 from subquad.errors import TrainingFailed
 
 SURFACE = {
@@ -17,10 +18,10 @@ SURFACE = {
     "--solver --flush --ridge --tol --max-iter --max-memory --seed --threads --json --quiet -q "
     "--verbose -v",
     "predict": "DIR DATA --out --threads --json --quiet -q --verbose -v",
-    "report": "DIR",
+    "report": "DIR --verbose -v",
     "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --seed "
-    "--threads --json",
-    "env": "--json",
+    "--threads --json --verbose -v",
+    "env": "--json --verbose -v",
 }
 
 
@@ -69,6 +70,8 @@ def test_version_and_no_arguments(call):
         (["predict"], "Missing argument 'DIR'"),
         (["env", "more"], "unexpected extra argument"),
         (["demo", "--threads", "0"], "Invalid value for '--threads'"),
+        (["demo", "--threads", "100000"], "Invalid value for '--threads'"),
+        (["bench", "scaling", "--shift", "nan"], "must be a finite number >= 0, got nan"),
         (["bench", "skech"], "did you mean 'sketch'"),
         (["demo", "-q", "-v"], "--quiet and --verbose exclude each other"),
     ],
@@ -102,6 +105,20 @@ def test_every_ending_is_one_line(call, monkeypatch, error, code, message):
     assert (ended, out) == (code, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/dev/full")
+def test_a_full_disk_behind_standard_output_is_named(monkeypatch):
+    from subquad.cli.options import Output
+
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(OSError, match="standard output") as caught:
+            Output().result("x" * 10000)
+        monkeypatch.undo()
+        assert _ending(caught.value) == (1, "standard output: No space left on device")
+        with contextlib.suppress(OSError):
+            full.close()
 
 
 def test_verbose_shows_where_a_fault_is(call, monkeypatch, tables, tmp_path):

@@ -43,6 +43,12 @@ def test_many_iterations_do_not_flood(capsys):
     assert capsys.readouterr().err.count("Certificate") == 29
 
 
+def test_more_than_a_dense_step_is_a_multiple(capsys):
+    with TrainingView(dense_step=1e5, aim=1e-6, quiet=False, verbose=False) as shown:
+        shown(info(1))
+    assert "(25 times a dense step)" in capsys.readouterr().err
+
+
 def test_quiet(capsys):
     with view(quiet=True) as shown:
         shown(info(1))

@@ -118,6 +118,30 @@ def test_float32_factors_give_a_float64_gram() -> None:
     assert torch.allclose(G, expected, rtol=1e-13)
 
 
+def test_products_with_float32_factors_are_float64() -> None:
+    U, V = sparse_matrix((600, 30), 1.0, 0).float(), sparse_matrix((600, 25), 1.0, 1).float()
+    J = TensorJacobian([(U, V)])
+    q = torch.randn(600, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    product = J.gram_matvec(q)
+    expected = J.gram() @ q
+    assert float((product - expected).norm() / expected.norm()) < 1e-13
+
+
+def test_the_kept_gram_is_the_jacobians_own() -> None:
+    J = TensorJacobian(pairs())
+    expected = J.gram().clone()
+    J.gram().zero_()
+    assert torch.equal(J.gram(), expected)
+
+
+def test_no_gradient_goes_through() -> None:
+    U, V = (t.requires_grad_() for t in (torch.ones(3, 2), torch.ones(3, 2)))
+    J = TensorJacobian([(U, V)])
+    assert not J.gram().requires_grad
+    assert not J.sketch(4).requires_grad
+    assert not J.pullback([1.0, 2.0, 3.0])[0][0].requires_grad
+
+
 def test_bad_input_gets_one_line() -> None:
     U, V = torch.ones(3, 2), torch.ones(3, 2)
     J = TensorJacobian([(U, V)])

@@ -4,10 +4,11 @@ import math
 import pytest
 import torch
 
-from subquad import InvalidInput
+from subquad import Cost, InvalidInput
 from subquad.gram import TensorJacobian, solve_gram
 from subquad.gram.exact import factorise, solve_exact
-from subquad.gram.sketched import estimate_residual
+from subquad.gram.preconditioned import solve_preconditioned
+from subquad.gram.sketched import CHECKED, estimate_residual, sketched_gram
 from subquad.gram.solve import cheapest, sketch_size
 from tests.oracles import sparse_matrix
 
@@ -116,8 +117,41 @@ def test_auto_takes_the_cheapest_by_count() -> None:
     assert cheapest(tokens, "srht", None, 0.2) == "sketch"
 
 
+def test_auto_is_not_dearer_than_exact_where_a_sketch_would_mostly_fail() -> None:
+    """The certificate and the fallback are priced: measured, 1.34 times exact without."""
+    n, terms, width = 24, 40, 64
+    groups = torch.arange(n).repeat_interleave(terms)
+    U, V = sparse_matrix((n * terms, width), 1.0, 0), sparse_matrix((n * terms, width), 1.0, 1)
+    spent = dict.fromkeys(("auto", "exact"), 0)
+    for method in spent:
+        for seed in range(10):
+            with Cost() as cost:
+                J = TensorJacobian([(U, V)], groups)
+                solve_gram(J, rhs(seed), method=method, tol=0.3, seed=seed)
+            spent[method] += cost.flops
+    assert spent["auto"] <= 1.05 * spent["exact"]
+
+
+def test_an_estimate_never_reads_zero_and_its_interval_holds_at_default_sizes() -> None:
+    """Grouped rows at the sizes that the solver takes: no clamped zero, no interval around one."""
+    groups = torch.arange(8).repeat_interleave(40)
+    J = TensorJacobian([(sparse_matrix((320, 64), 1.0, 0), sparse_matrix((320, 64), 1.0, 1))])
+    J = TensorJacobian(J.terms, groups)
+    G, c, found = J.gram(), rhs()[:8], []
+    for tol in (0.1, 0.3):
+        for seed in range(40):
+            size = sketch_size(8, tol)
+            small = sketched_gram(J, size, "srht", seed, 0.0)
+            x = torch.linalg.solve(small, c)
+            true = float((G @ x - c).norm())
+            low, middle, high = estimate_residual(J, x, c, max(CHECKED, size), seed + 1, 0.0)
+            assert 0 < middle < high
+            found.append(low <= true <= high)
+    assert sum(found) >= 0.9 * len(found)
+
+
 def test_sketch_size_follows_the_residual_asked_for() -> None:
-    assert [sketch_size(10, tol) for tol in (10.0, 0.25, 1e-8)] == [40, 320, 1280]
+    assert [sketch_size(10, tol) for tol in (1e300, 0.25, 1e-300)] == [40, 320, 1280]
 
 
 def test_singular_systems_are_solved_in_the_least_squares_sense_and_noted() -> None:
@@ -160,6 +194,24 @@ def test_exact_path_survives_every_condition() -> None:
             assert factorise(A).condition == pytest.approx(10.0**digits, rel=0.5)
 
 
+def test_largest_ridge_and_loosest_tolerance() -> None:
+    x, certificate = solve_gram(jacobian(), rhs(), ridge=1e30, tol=1e300)
+    assert torch.allclose(x, rhs() / 60e30)
+    assert certificate.residual < 1e-12
+
+
+def test_conjugate_gradients_reach_their_tolerance_on_float32_factors() -> None:
+    """Where G is never formed: its products must be float64."""
+    U, V = sparse_matrix((600, 30), 1.0, 0).float(), sparse_matrix((600, 25), 1.0, 1).float()
+    J = TensorJacobian([(U, V)])
+    c = torch.randn(600, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    _, certificate = solve_preconditioned(
+        J, c, size=2400, kind="srht", seed=0, shift=0.0, tol=1e-11
+    )
+    assert J.gram_flops() > 0, "G was not formed"
+    assert certificate.residual <= 1e-11
+
+
 def test_zero_and_one_row_systems() -> None:
     x, certificate = solve_gram(jacobian(), torch.zeros(N))
     assert torch.equal(x, torch.zeros(N, dtype=torch.float64))
@@ -184,6 +236,8 @@ def test_bad_input_gets_one_line() -> None:
         ({"tol": 0.0}, "tol must be a finite number > 0"),
         ({"tol": "a"}, "tol must be a finite number > 0"),
         ({"ridge": "a"}, "ridge must be"),
+        ({"ridge": 1e308}, r"ridge must be a finite number >= 0 and <= 1e\+30"),
+        ({"method": ["exact"]}, "unknown solver"),
         ({"seed": -1}, "seed must be an integer >= 0"),
     ]
     for settings, message in cases:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,8 @@ import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from subquad import InvalidInput
 from subquad.lowrank import LowRankMaintenance
@@ -234,6 +237,24 @@ def test_every_procedure_is_counted(flush: str | int) -> None:
     assert structure.cost.procedures["matmul_transpose"].bytes > 0
 
 
+def test_copying_the_table_is_counted() -> None:
+    structure = LowRankMaintenance(torch.zeros(300, 200), flush="sparse")
+    for _ in range(2):
+        structure.update(torch.eye(300, 1), torch.eye(200, 1))
+    assert structure.cost.procedures["copy"].bytes == 2 * 4 * 300 * 200, "once"
+
+
+@pytest.mark.parametrize("flush", FLUSHES, ids=str)
+def test_no_gradient_goes_through(flush: str | int) -> None:
+    structure = LowRankMaintenance(torch.ones(4, 3, requires_grad=True), flush=flush)
+    structure.update(torch.ones(4, 2, requires_grad=True), torch.ones(3, 2, requires_grad=True))
+    rows = SparseRows.from_dense(torch.ones(1, 3, requires_grad=True))
+    for found in (structure.query(torch.ones(1, 3, requires_grad=True)), structure.query(rows)):
+        assert found.tolist() == [[9.0] * 4]
+        assert not found.requires_grad
+    assert not structure.dense().requires_grad
+
+
 @pytest.mark.parametrize("flush", FLUSHES, ids=str)
 def test_saved_structures_load(flush: str | int, tmp_path: Path) -> None:
     structure = LowRankMaintenance(sparse_matrix((12, 9), 1.0, 0), flush=flush)
@@ -328,6 +349,14 @@ def test_bad_input_gets_one_line(tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"not a safetensors file")
     with pytest.raises(InvalidInput, match="is no saved low-rank structure"):
         LowRankMaintenance.load(tmp_path / "junk")
+    structure.save(tmp_path / "good")
+    with safe_open(tmp_path / "good", framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    for rank in ("x", -1, 1.5):
+        header = {"subquad": json.dumps({"flush": "never", "rank": rank})}
+        save_file(tensors, tmp_path / "bad", metadata=header)
+        with pytest.raises(InvalidInput, match="rank in its header must be an integer >= 0"):
+            LowRankMaintenance.load(tmp_path / "bad")
     for state, message in (
         ({}, "must hold 'left' and 'right'"),
         ({"left": torch.zeros(1, 3), "right": torch.zeros(3, 1)}, "saved factors must have"),

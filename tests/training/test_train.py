@@ -109,6 +109,28 @@ def test_callback_sees_every_iteration_and_may_stop() -> None:
     assert seen[0].certificate is not None
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("tol", "max_iter"), [(1e-6, 50), (0.0, 4), (1e-2, 50), (1e-12, 50)])
+def test_callback_is_told_the_residual_of_the_weights(
+    compiled: bool, tol: float, max_iter: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What carrying outputs along makes of it, at last 0, is never the last word."""
+    if not compiled:
+        monkeypatch.setattr("subquad.training.firingbits.numba_available", lambda: False)
+    net = WideNet(8, [1024, 256], 2, weights="dense")
+    X, y = unit_rows(60, 8).float(), targets(60)
+    seen: list[Iteration] = []
+    result = train(net, X, y, tol=tol, max_iter=max_iter, callback=seen.append)
+    assert seen[-1].residual == pytest.approx(result.residuals[-1], rel=0.5)
+    if result.status != "stalled":
+        assert seen[-1].residual == result.residuals[-1]
+    assert min(info.residual for info in seen) > 1e-9, "float32 cannot know that"
+    assert [info.residual for info in seen[:-1]] == result.residuals[1:-1]
+    assert 0 <= seen[-1].confirm_seconds <= seen[-1].seconds
+    if compiled:
+        assert "look" in seen[-1].cost.procedures, "and it is charged"
+
+
 def test_statuses_and_remedies() -> None:
     net, X, y = start()
     short = train(net, X, y, max_iter=1, tol=1e-13)
@@ -258,6 +280,17 @@ def test_bad_input_gets_one_line() -> None:
         ({"y": y * 1e200}, "scale it to about 1"),
         ({"sketch_size": 0, "solver": "preconditioned", "method": "paper"}, "size must be"),
         ({"solver": "preconditioned"}, "solves exactly"),
+        ({"method": ["paper"]}, "unknown method"),
+        ({"layers": ["last"]}, "unknown layers"),
+        ({"center": torch.ones(2)}, "center must be True, False or None"),
+        ({"throw": torch.ones(2)}, "throw must be True or False"),
+        ({"progress": torch.ones(2)}, "progress must be True, False or None"),
+        ({"ridge": 1e308}, "ridge must be a finite number"),
+        ({"sketch": "tensorsketch"}, "solves exactly"),
+        ({"method": "gd", "solver": "sketch"}, "solves no Gram regression"),
+        ({"method": "gd", "sketch_size": 100}, "solves no Gram regression"),
+        ({"method": "gd", "sketch": "tensorsketch"}, "solves no Gram regression"),
+        ({"method": "paper", "solver": "exact", "sketch_size": 9}, "sketches nothing"),
         ({"flush": "sparse"}, "keeps no weights to flush"),
     ]
     for changes, message in cases:

@@ -8,7 +8,9 @@
 | dense step | forward product and in-place rank-n update of the dense last layer, 4 n m² flop |
 
 Tasks take turns within each repeat. Our figure for a run is the mean of its iterations, from the
-start to 1e-6: early ones move most and cost most. The figures are medians over repeats.
+start to 1e-6: early ones move most and cost most. The last ends with computing all outputs from
+the weights once more; `confirm_seconds` says how much of its time that took. The figures are
+medians over repeats.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from subquad.checks import integer, number
 from subquad.errors import InvalidInput
 from subquad.memory import SHARE, free_bytes
 from subquad.network import WideNet
-from subquad.training import train
+from subquad.training import Iteration, train
 from subquad.training.fixedinputs import FixedInputs
 
 FEATURES = 16
@@ -108,21 +110,21 @@ def _measure(net: WideNet, X: Tensor, y: Tensor, repeats: int) -> dict[str, Any]
     plain = PlainTorch(fixed, y)
     stream = torch.ones(m, n)
     dense = DenseStep(m, n) if DenseStep.bytes(m, n) < SHARE * free_bytes() else None
-    runs: list[list[float]] = []
+    runs: list[list[Iteration]] = []
     times: dict[str, list[float]] = {"stream": [], "plain": [], "dense": []}
     left, confirmed = 0.0, []
     for turn in range(repeats + 1):
-        seconds: list[float] = []
+        seen: list[Iteration] = []
         began = time.perf_counter()
         result = train(
             net,
             X,
             y,
             tol=TOL,
-            callback=lambda info, seconds=seconds: seconds.append(info.seconds),  # type: ignore[misc]
+            callback=seen.append,
             progress=False,
         )
-        if not seconds:
+        if not seen:
             raise InvalidInput(f"width {m}: training ended at once, {result.remedy}")
         whole = time.perf_counter() - began
         here = {
@@ -133,12 +135,13 @@ def _measure(net: WideNet, X: Tensor, y: Tensor, repeats: int) -> dict[str, Any]
             times["dense"].append(_seconds(dense.step))
         if turn == 0:
             continue  # compiles and touches fresh memory
-        runs.append(seconds)
+        runs.append(seen)
         confirmed.append(whole)
         left = result.residuals[-1]
         for name, spent in here.items():
             times[name].append(spent)
-    ours = statistics.median(statistics.fmean(run) for run in runs)
+    seconds = [[info.seconds for info in run] for run in runs]
+    ours = statistics.median(statistics.fmean(run) for run in seconds)
     limit, slow = (statistics.median(times[name]) for name in ("stream", "plain"))
     step = statistics.median(times["dense"][1:] or times["dense"]) if dense is not None else None
     return {
@@ -152,7 +155,12 @@ def _measure(net: WideNet, X: Tensor, y: Tensor, repeats: int) -> dict[str, Any]
         "speedup_vs_plain_torch": slow / ours,
         "relative_residual": left,
         "iterations": len(runs[-1]),
-        "seconds_by_iteration": [statistics.median(column) for column in zip(*runs, strict=True)],
+        "seconds_by_iteration": [
+            statistics.median(column) for column in zip(*seconds, strict=True)
+        ],
+        "confirm_seconds": statistics.median(
+            sum(info.confirm_seconds for info in run) for run in runs
+        ),
         "seconds_training": statistics.median(confirmed),
         "flops": sum(c.flops for c in result.cost.iterations) / result.iterations,
         "bytes": sum(c.bytes for c in result.cost.iterations) / result.iterations,

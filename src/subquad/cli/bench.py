@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from subquad.cli.options import Json, Output, Threads, use_threads
+from subquad.cli.options import Json, Output, Threads, Verbose, at_least_zero, use_threads
 from subquad.errors import InvalidInput, unknown_name
 
 NAMES = ("iteration", "peers", "scaling", "sketch", "widest")
@@ -30,7 +30,9 @@ def bench(
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Rows.")] = None,
     depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers.")] = None,
-    shift: Annotated[float | None, typer.Option(min=0, help="Threshold b.")] = None,
+    shift: Annotated[
+        float | None, typer.Option(callback=at_least_zero, help="Threshold b.")
+    ] = None,
     weights: Annotated[
         str | None, typer.Option(help="Kind of frozen weights (peers, scaling, widest).")
     ] = None,
@@ -38,6 +40,7 @@ def bench(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed.")] = None,
     threads: Threads = None,
     json: Json = False,
+    verbose: Verbose = False,
 ) -> None:
     """Measure cost or speed, with peers in the same run.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from subquad.cli.options import Json, Output
+from subquad.cli.options import Json, Output, Verbose
 
 
-def env(json: Json = False) -> None:
+def env(json: Json = False, verbose: Verbose = False) -> None:
     """Show versions, devices, threads and memory.
 
     Example: `subquad env --json`

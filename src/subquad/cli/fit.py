@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from subquad.cli.options import Json, Layers, Output, Quiet, Seed, Task, Threads, Verbose
+from subquad.cli.options import (
+    Json,
+    Output,
+    Quiet,
+    Seed,
+    Threads,
+    Verbose,
+    at_least_zero,
+    one_of,
+)
 
 
 def fit(
@@ -17,20 +26,29 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="Run folder to write: new, empty, or a run.")],
     task: Annotated[
-        Task | None,
+        str | None,
         typer.Option(
             help="Text, or whole numbers of at most 10 repeated levels, are classes.",
             show_default="by that rule",
+            **one_of("task", "regression", "classification"),
         ),
     ] = None,
     width: Annotated[int, typer.Option(min=1, help="Neurons of each hidden layer.")] = 4096,
     depth: Annotated[int, typer.Option(min=1, help="Hidden layers.")] = 3,
     shift: Annotated[
-        float, typer.Option(min=0, help="Firing threshold; a larger one fires fewer neurons.")
+        float,
+        typer.Option(
+            callback=at_least_zero, help="Firing threshold; a larger one fires fewer neurons."
+        ),
     ] = 1.0,
     weights: Annotated[str, typer.Option(help="Kind of frozen weights.")] = "dense",
     layers: Annotated[
-        Layers | None, typer.Option(help="Layers that learn.", show_default="as the method does")
+        str | None,
+        typer.Option(
+            help="Layers that learn.",
+            show_default="as the method does",
+            **one_of("layers", "last", "all"),
+        ),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="Training method.", show_default="exact, else paper")
@@ -41,8 +59,12 @@ def fit(
     flush: Annotated[
         str, typer.Option(help="When pending changes enter the weights: never, sparse, …")
     ] = "never",
-    ridge: Annotated[float, typer.Option(min=0, help="Ridge, in units of Gram / width.")] = 0.0,
-    tol: Annotated[float, typer.Option(min=0, help="Relative residual to reach.")] = 1e-6,
+    ridge: Annotated[
+        float, typer.Option(callback=at_least_zero, help="Ridge, in units of Gram / width.")
+    ] = 0.0,
+    tol: Annotated[
+        float, typer.Option(callback=at_least_zero, help="Relative residual to reach.")
+    ] = 1e-6,
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 50,
     max_memory: Annotated[
         str | None,
@@ -67,23 +89,19 @@ def fit(
     output = Output(quiet=quiet, verbose=verbose)
 
     from subquad.cli.options import use_threads
+    from subquad.cli.training import default_method, finish, train_with_view
     from subquad.memory import ceiling
+    from subquad.runs.fit import FitSettings, Prepared, left_out, summarise, write_run
     from subquad.runs.folder import claim_folder
     from subquad.tables.read import read_table
 
-    table = read_table(data)
-    table.column(target)
-    use_threads(threads)
-    from subquad.cli.training import default_method, finish, train_with_view
-    from subquad.runs.fit import FitSettings, Prepared, left_out, summarise, write_run
-
     settings = FitSettings(
-        task=None if task is None else task.value,
+        task=task,
         width=width,
         depth=depth,
         shift=shift,
         weights=weights,
-        layers=None if layers is None else layers.value,
+        layers=layers,
         method=method or default_method(),
         solver=solver,
         flush=flush,
@@ -94,6 +112,10 @@ def fit(
         max_memory=max_memory,
     )
     ceiling(max_memory)  # said before any work
+    settings.check()
+    table = read_table(data)
+    table.column(target)
+    use_threads(threads)
     prepared = Prepared.of(table, target, settings.task)
     folder = claim_folder(out)
     output.say(

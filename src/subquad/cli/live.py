@@ -68,15 +68,16 @@ class TrainingView:
             _bar(info.residual, self._aim),
             " ".join(f"{100 * rate:.1f}" for rate in info.firing),
             si(flops),
-            f"{100 * flops / self._dense_step:.2g} %",
+            share(flops / self._dense_step),
             f"{seconds:.1f}",
         )
 
     def _print(self, info: Iteration) -> None:
-        number, residual, _, firing, flops, share, seconds = self._rows[-1]
+        number, residual, _, firing, flops, part, seconds = self._rows[-1]
+        of = "of " if part.endswith("%") else ""
         line = (
             f"iteration {number}: residual {residual}, firing {firing} %, {flops}flop "
-            f"({share} of a dense step), {seconds} s"
+            f"({part} {of}a dense step), {seconds} s"
         )
         if self._verbose and info.certificate is not None:
             line += f", {info.certificate}"
@@ -99,6 +100,11 @@ def si(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g} {prefix}"
     return f"{value:.3g} "
+
+
+def share(ratio: float) -> str:
+    """A part in percent, more than the whole as a multiple: ``25 %``, ``72 times``."""
+    return f"{100 * ratio:.2g} %" if ratio < 1 else f"{ratio:.3g} times"
 
 
 def _bar(residual: float, aim: float, cells: int = 12) -> str:

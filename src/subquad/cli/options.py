@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 import json
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,29 +11,41 @@ from typing import Annotated, Any
 
 import typer
 
-from subquad.errors import InvalidInput
+from subquad.errors import InvalidInput, unknown_name
+
+MOST_THREADS = 1024
+"""Above, thread libraries fail without a word."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="More detail on stderr.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="CPU threads to use.", show_default="all cores")
+    int | None,
+    typer.Option(min=1, max=MOST_THREADS, help="CPU threads to use.", show_default="all cores"),
 ]
 
 
-class Task(str, enum.Enum):
-    """What to predict."""
+def at_least_zero(value: float | None) -> float | None:
+    """Option callback: refuse what is not a finite number from 0 on."""
+    if value is None or 0 <= value < math.inf:
+        return value
+    raise typer.BadParameter(f"must be a finite number >= 0, got {value}")
 
-    regression = "regression"
-    classification = "classification"
 
+def one_of(kind: str, *names: str) -> Any:
+    """Option of one of the names; another is refused, with the nearest that is one."""
 
-class Layers(str, enum.Enum):
-    """Which layers learn."""
+    def check(value: str | None) -> str | None:
+        if value is None or value in names:
+            return value
+        raise typer.BadParameter(str(unknown_name(kind, value, names)))
 
-    last = "last"
-    all = "all"
+    return {
+        "callback": check,
+        "metavar": "|".join(names),
+        "autocompletion": lambda: list(names),
+    }
 
 
 class Output:
@@ -60,13 +72,20 @@ class Output:
 
     def result(self, text: str) -> None:
         """A result for people."""
-        print(text, flush=True)
+        _to_stdout(text)
 
     def json(self, content: Mapping[str, Any]) -> None:
         """The result for machines."""
         from subquad.runs.atomic import plain
 
-        print(json.dumps(plain(content), allow_nan=False), flush=True)
+        _to_stdout(json.dumps(plain(content), allow_nan=False))
+
+
+def _to_stdout(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except OSError as error:  # its own words name no file
+        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def use_threads(threads: int | None) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from subquad.cli.options import Output
+from subquad.cli.options import Output, Verbose
 
 
 def report(
     run: Annotated[
         Path, typer.Argument(metavar="DIR", help="Run folder that `subquad fit` wrote.")
     ],
+    verbose: Verbose = False,
 ) -> None:
     """Write `report.html` of a run again: one page that needs nothing but a browser.
 

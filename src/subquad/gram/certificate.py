@@ -33,6 +33,13 @@ class Certificate:
     size: int | None = None
     note: str = ""
 
+    def __str__(self) -> str:
+        kind = "" if self.residual_kind == "exact" else "estimated "
+        return (
+            f"solved by {self.path}: {kind}residual {self.residual:.1e}, "
+            f"condition {self.condition:.1e}, rank {self.rank}"
+        )
+
     def as_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         return dataclasses.asdict(self)

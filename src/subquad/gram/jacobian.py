@@ -83,7 +83,7 @@ class TensorJacobian:
         return self.terms[0][0].device
 
     def gram(self) -> Tensor:
-        """Return G (n×n) in float64; formed once and kept.
+        """Return a copy of G (n×n) in float64; formed once and kept.
 
         Equal to `J @ J.T`. Without groups by Hadamard product; with groups in blocks of terms
         or through per-group matrices, whichever takes fewer operations.
@@ -100,7 +100,7 @@ class TensorJacobian:
             if not bool(torch.isfinite(total.sum())):
                 raise InvalidInput("the Gram matrix overflows float64: scale the terms to about 1")
             self._gram = total
-        return self._gram
+        return self._gram.clone()  # what the caller does to it must not come back
 
     def gram_flops(self) -> int:
         """Operations that :meth:`gram` takes; 0 where it is there already."""
@@ -125,13 +125,13 @@ class TensorJacobian:
         spread = self._spread(weights)
         total = torch.zeros(self.length, dtype=torch.float64, device=self.device)
         for u, v in self.terms:
-            left, right = to_dense(u), to_dense(v)
-            weighted = left * spread[:, None].to(left.dtype)
+            left, right = to_dense(u), to_dense(v).double()
             # Rows of J^T q held at a time.
-            step = max(1, int(block_bytes(1 << 28)) // (4 * right.shape[1]))
+            step = max(1, int(block_bytes(1 << 28)) // (8 * right.shape[1]))
             for low in range(0, left.shape[1], step):
-                part = weighted[:, low : low + step].T @ right
-                total += ((right @ part.T) * left[:, low : low + step]).double().sum(1)
+                some = left[:, low : low + step].double()
+                part = (some * spread[:, None]).T @ right
+                total += ((right @ part.T) * some).sum(1)
             flops = 4 * self.length * left.shape[1] * right.shape[1]
             record("gram_matvec", flops=flops, bytes=2 * (left.nbytes + right.nbytes))
         return self._collect(total)

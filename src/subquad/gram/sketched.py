@@ -16,6 +16,8 @@ from subquad.gram.exact import factorise
 from subquad.gram.jacobian import TensorJacobian
 
 BLOCKS = 8
+CHECKED = BLOCKS * 64
+"""Rows of the second sketch at least."""
 STUDENT = 2.365
 """97.5 % point of Student's t with BLOCKS - 1 degrees of freedom."""
 
@@ -41,10 +43,8 @@ def solve_sketched(
     factor = factorise(sketched_gram(jacobian, size, kind, seed, shift))
     x = factor.solve(rhs)
     scale = max(float(rhs.norm()), 1e-300)
-    exact_flops = min(jacobian.gram_flops(), jacobian.product_flops())
-    check_size = max(BLOCKS * 64, size)
-    path = f"sketch ({kind})"
-    if exact_flops <= jacobian.sketch_flops(check_size, "srht"):
+    check_size, path = max(CHECKED, size), f"sketch ({kind})"
+    if certificate_flops(jacobian, size) < _estimate_flops(jacobian, check_size):
         if jacobian.gram_flops() < jacobian.product_flops():
             jacobian.gram()
         residual = float((jacobian.gram_matvec(x) + shift * x - rhs).norm()) / scale
@@ -61,6 +61,16 @@ def solve_sketched(
     )
 
 
+def certificate_flops(jacobian: TensorJacobian, size: int) -> int:
+    """Operations of the certificate of a sketch of a size, exact or estimated."""
+    exact = min(jacobian.gram_flops(), jacobian.product_flops())
+    return min(exact, _estimate_flops(jacobian, max(CHECKED, size)))
+
+
+def _estimate_flops(jacobian: TensorJacobian, size: int) -> int:
+    return jacobian.sketch_flops(size, "srht") + 4 * jacobian.rows * size
+
+
 def estimate_residual(
     jacobian: TensorJacobian, x: Tensor, rhs: Tensor, size: int, seed: int, shift: float
 ) -> tuple[float, float, float]:
@@ -68,7 +78,8 @@ def estimate_residual(
 
     The sampled pairs fall into blocks; block b gives an unbiased, independent `r_b` of the
     residual vector, and products `<r_b, r_b'>` of different blocks are unbiased for its
-    squared norm. The interval comes from leaving out one block at a time.
+    squared norm. The interval comes from leaving out one block at a time. An estimate below its
+    own standard error, which may be negative, says that much and no less.
     """
     width = -(-size // BLOCKS)
     small = jacobian.sketch(BLOCKS * width, "srht", seed) * BLOCKS**0.5
@@ -82,5 +93,6 @@ def estimate_residual(
     middle = float(cross.sum()) / (BLOCKS * (BLOCKS - 1))
     left_out = (cross.sum() - 2 * cross.sum(1)) / ((BLOCKS - 1) * (BLOCKS - 2))
     error = float(((left_out - left_out.mean()) ** 2).sum() * (BLOCKS - 1) / BLOCKS) ** 0.5
+    middle = max(middle, error)
     low, high = (max(middle + sign * STUDENT * error, 0.0) ** 0.5 for sign in (-1, 1))
-    return low, max(middle, 0.0) ** 0.5, high
+    return low, middle**0.5, high

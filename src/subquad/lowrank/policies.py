@@ -45,7 +45,12 @@ class FlushPolicy(ABC):
 
 @dataclass(frozen=True)
 class Never(FlushPolicy):
-    """Keep factors for ever, recompressed to their true rank when they have doubled."""
+    """Keep factors for ever, recompressed to their true rank when they have doubled.
+
+    Recompressing drops what is below rounding (of the weights' type) of the largest singular
+    value. Updates that small are lost each by itself, though their sum might not be: in float32
+    one of 1e4 hides ones of 1e-3. Take float64, or "sparse" or "lazy-columns", for such.
+    """
 
     name: str = "never"
 

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from subquad.checks import integer
 from subquad.cost import Cost
 from subquad.errors import InvalidInput
 from subquad.lowrank.factors import Factors
@@ -212,7 +213,7 @@ class LowRankMaintenance:
             raise InvalidInput(f"{path} is no saved low-rank structure: its header is missing")
         structure = cls(tensors.pop("frozen").T, flush=header.get("flush", "never"))
         structure.load_state(tensors)
-        structure.pending.settled = int(header.get("rank", 0))
+        structure.pending.settled = integer("rank in its header", header.get("rank", 0), least=0)
         return structure
 
     def _rows(self, Y: object, side: int) -> Rows:

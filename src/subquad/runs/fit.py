@@ -16,6 +16,7 @@ import torch
 
 from subquad import __version__
 from subquad.activations import ShiftedReLU
+from subquad.checks import choice
 from subquad.kernels import numba_available
 from subquad.memory import limit
 from subquad.network import WideNet
@@ -25,7 +26,8 @@ from subquad.tables.baselines import leave_one_out_mean, leave_one_out_ridge
 from subquad.tables.prepare import Preparation
 from subquad.tables.table import Numbers, Table
 from subquad.tables.target import Target
-from subquad.training import METHODS, Iteration, TrainResult, footprint, train
+from subquad.training import Iteration, TrainResult, footprint, train
+from subquad.training.api import check_settings
 from subquad.weights import KINDS
 
 MAX_PLOTTED = 1000
@@ -50,6 +52,26 @@ class FitSettings:
     max_iter: int = 50
     seed: int = 0
     max_memory: str | None = None
+
+    @property
+    def policy(self) -> str | int:
+        """The flush policy: a name, or the rank that digits mean."""
+        return int(self.flush) if self.flush.isdecimal() else self.flush
+
+    def check(self) -> None:
+        """Refuse, before any work, settings that a training would refuse."""
+        ShiftedReLU(shift=self.shift, relative=True)
+        choice("kind of weights", self.weights, KINDS)
+        check_settings(
+            method=self.method,
+            layers=self.layers,
+            solver=self.solver,
+            flush=self.policy,
+            ridge=self.ridge,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +144,7 @@ def train_on(
             method=settings.method,
             layers=settings.layers,
             solver=settings.solver,
-            flush=int(settings.flush) if settings.flush.isdecimal() else settings.flush,
+            flush=settings.policy,
             ridge=settings.ridge,
             center=settings.center,
             tol=settings.tol,
@@ -136,8 +158,6 @@ def train_on(
 
 def _check_memory(data: Prepared, settings: FitSettings, activation: ShiftedReLU) -> None:
     """Refuse a fit that cannot fit, leave-one-out predictions included, before any weight."""
-    if settings.weights not in KINDS or settings.method not in METHODS:
-        return  # what is wrong with these is said where they are used
     last = settings.layers == "last" or (settings.layers is None and settings.method != "gd")
     outputs, ridge = data.target.outputs, settings.ridge > 0
     state: footprint.State = "maintained"

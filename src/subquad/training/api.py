@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from subquad import memory
-from subquad.checks import as_matrix, as_numbers, integer, number
-from subquad.errors import InvalidInput, TrainingFailed, unknown_name
+from subquad.checks import MOST_RIDGE, as_matrix, as_numbers, choice, flag, integer, number
+from subquad.errors import InvalidInput, TrainingFailed
 from subquad.gram import METHODS as SOLVERS
 from subquad.gram.jacobian import SKETCHES
 from subquad.lowrank.policies import policy_named
@@ -42,6 +42,8 @@ SKETCH_RESIDUAL = 0.25
 RIDGE_FALL = 1e-3
 """With ridge: the share of the objective that one of two iterations must win to be worth another.
 Neurons that flip to and fro near the optimum make the last digits slow, and change nothing."""
+ROUNDED = 10
+"""Units of rounding below which a residual that was carried along says nothing."""
 SOLVE_RESIDUAL = 1e-12
 """What conjugate gradients go down to, so that every solver takes the same path."""
 
@@ -126,37 +128,30 @@ def train(
     >>> train(net, X, X[:, 0]).status
     'converged'
     """
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    chosen = METHODS[method]
-    layers = chosen.layers if layers is None else layers
-    if layers not in ("last", "all"):
-        raise unknown_name("layers", layers, ("last", "all"))
-    _check_settings(solver, sketch, tol, max_iter, ridge, step, seed, center, callback)
-    policy_named(flush)
+    chosen, layers = check_settings(
+        method=method,
+        layers=layers,
+        solver=solver,
+        sketch=sketch,
+        sketch_size=sketch_size,
+        flush=flush,
+        ridge=ridge,
+        step=step,
+        tol=tol,
+        max_iter=max_iter,
+        seed=seed,
+    )
+    if callback is not None and not callable(callback):
+        raise InvalidInput(f"callback must be callable, got {callback!r}")
+    flag("center", center, unset=True)
+    flag("throw", throw)
+    flag("progress", progress, unset=True)
     if not isinstance(net, WideNet):
         raise InvalidInput(f"net must be a WideNet, got {type(net).__name__}")
     inputs = net.check_inputs(X)
     target = check_targets(y, inputs.shape[0], net.outputs, net.dtype).to(net.device)
     center = chosen.center if center is None else center
-
     in_samples = method == "exact" and layers == "last"
-    if in_samples and (solver not in ("auto", "exact") or flush != "never" or sketch_size):
-        raise InvalidInput(
-            "method='exact' with layers='last' keeps no weights to flush and solves exactly: "
-            "leave flush, solver and sketch_size at their defaults, or take method='paper'"
-        )
-    if ridge and method != "exact":
-        raise InvalidInput(
-            f"ridge needs method='exact', got method={method!r}: leave ridge at 0, "
-            f"or change the method"
-        )
-    if ridge and (flush != "never" or solver == "sketch"):
-        raise InvalidInput(
-            f"ridge needs flush='never', since it must know the change from the start, and a "
-            f"solver that goes down to rounding, got flush={flush!r}, solver={solver!r}: leave "
-            f"both at their defaults, or leave ridge at 0"
-        )
 
     bits = in_samples and firingbits.applies(net, ridge)
     job = footprint.Job.on(
@@ -205,6 +200,7 @@ def train(
         patience=chosen.patience,
         gain=chosen.gain,
         fall=max(tol, RIDGE_FALL) if ridge else 0.0,
+        doubt=max(tol, ROUNDED * torch.finfo(net.dtype).eps),
     )
     try:
         with memory.blocks(room):
@@ -287,30 +283,62 @@ def conflicting_rows(inputs: Tensor, target: Tensor) -> str:
     )
 
 
-def _check_settings(
-    solver: str,
-    sketch: str,
-    tol: float,
-    max_iter: int,
-    ridge: float,
-    step: float | str,
-    seed: int,
-    center: bool | None,
-    callback: object,
-) -> None:
-    if solver not in SOLVERS:
-        raise unknown_name("solver", solver, SOLVERS)
-    if sketch not in SKETCHES:
-        raise unknown_name("sketch", sketch, SKETCHES)
+def check_settings(
+    *,
+    method: str = "exact",
+    layers: str | None = None,
+    solver: str = "auto",
+    sketch: str = "srht",
+    sketch_size: int | None = None,
+    flush: str | int = "never",
+    ridge: float = 0.0,
+    step: float | str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 50,
+    seed: int = 0,
+) -> tuple[Method, str]:
+    """Return the method and which layers learn; refuse what :func:`train` would not use."""
+    chosen = METHODS[choice("method", method, METHODS)]
+    layers = choice("layers", chosen.layers if layers is None else layers, ("last", "all"))
+    choice("solver", solver, SOLVERS)
+    choice("sketch", sketch, SKETCHES)
+    if sketch_size is not None:
+        integer("sketch_size", sketch_size, least=1)
+    policy_named(flush)
+    number("ridge", ridge, most=MOST_RIDGE)
     number("tol", tol)
     integer("max_iter", max_iter, least=0)
     integer("seed", seed, least=0)
-    number("ridge", ridge)
-    if center not in (None, True, False):
-        raise InvalidInput(f"center must be True, False or None, got {center!r}")
-    if callback is not None and not callable(callback):
-        raise InvalidInput(f"callback must be callable, got {callback!r}")
     if step != "auto" and isinstance(step, str):
         raise InvalidInput(f"step must be 'auto' or a finite number > 0, got {step!r}")
     if step != "auto":
         number("step", step, above=True)
+    in_samples = method == "exact" and layers == "last"
+    sketched = sketch != "srht" or sketch_size is not None
+    if in_samples and (solver not in ("auto", "exact") or flush != "never" or sketched):
+        raise InvalidInput(
+            "method='exact' with layers='last' keeps no weights to flush and solves exactly: "
+            "leave flush, solver, sketch and sketch_size at their defaults, or take method='paper'"
+        )
+    if not chosen.second_order and (solver != "auto" or sketched):
+        raise InvalidInput(
+            f"method={method!r} solves no Gram regression: leave solver, sketch and sketch_size "
+            f"at their defaults, or take method='paper'"
+        )
+    if solver == "exact" and sketched:
+        raise InvalidInput(
+            "solver='exact' sketches nothing: leave sketch and sketch_size at their defaults, or "
+            "take solver='sketch' or 'preconditioned'"
+        )
+    if ridge and method != "exact":
+        raise InvalidInput(
+            f"ridge needs method='exact', got method={method!r}: leave ridge at 0, "
+            f"or change the method"
+        )
+    if ridge and (flush != "never" or solver == "sketch"):
+        raise InvalidInput(
+            f"ridge needs flush='never', since it must know the change from the start, and a "
+            f"solver that goes down to rounding, got flush={flush!r}, solver={solver!r}: leave "
+            f"both at their defaults, or leave ridge at 0"
+        )
+    return chosen, layers

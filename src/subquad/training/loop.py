@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class State(Protocol):
 
     @property
     def outputs(self) -> Tensor:
-        """f of the training rows, n×C in float64."""
+        """f of the training rows, n×C in float64; at the start from the weights alone."""
         ...
 
     @property
@@ -85,6 +86,7 @@ class Stopping:
         fall: with ridge, the relative fall of the objective that counts as converged when two
             iterations stay below it: after one, the next is damped differently. So does running
             out of patience, as neurons that flip to and fro make the last digits slow.
+        doubt: residual up to which it is computed from the weights once more, at least ``tol``.
     """
 
     tol: float
@@ -92,6 +94,7 @@ class Stopping:
     patience: int
     gain: float
     fall: float = 0.0
+    doubt: float
 
 
 @dataclass
@@ -122,30 +125,31 @@ def run(
     Residuals are stated relative to ``size``. A step goes ``length`` of the direction's way; with
     ``search`` a step that does not lessen the squared error plus penalty is halved until it does.
     """
-    error = state.outputs - target
+    error, sure = state.outputs - target, True
     residuals = [float(error.norm()) / size]
     certificates: list[Certificate] = []
     notes: list[str] = []
+    said: set[str] = set()
 
-    def confirm() -> float:
-        """Residual from the weights as they are, whatever was carried along on the way."""
-        nonlocal error
-        with cost.iterations[-1] if cost.iterations else cost.init:
+    def confirm() -> None:
+        """Take the error from the weights as they are, whatever was carried along on the way."""
+        nonlocal error, sure
+        if not sure:
             state.confirm()
-        error = state.outputs - target
-        residuals[-1] = float(error.norm()) / size
-        return residuals[-1]
+            error, sure = state.outputs - target, True
 
     def end(status: Status, remedy: str = "") -> Outcome:
-        if status not in ("failed", "converged"):
-            confirm()
+        if status != "failed" and not sure:
+            with cost.iterations[-1]:
+                confirm()
+            residuals[-1] = float(error.norm()) / size
         return Outcome(status, remedy, residuals, certificates, notes)
 
     goal = error.square().sum().item() + state.penalty
     best, best_at, slow = goal, 0, 0
     for iteration in range(stopping.max_iter + 1):
         now = residuals[-1]
-        if slow == 2 or (now <= stopping.tol and confirm() <= stopping.tol):
+        if slow == 2 or (sure and now <= stopping.tol):
             return end("converged")
         dead = state.dead()
         if dead:
@@ -184,11 +188,16 @@ def run(
             eta = length
             while True:
                 state.move_to(eta)
-                error = state.outputs - target
+                error, sure = state.outputs - target, False
                 reached = error.square().sum().item() + state.penalty
                 if not search or reached <= goal or eta < SHORTEST:
                     break
                 eta /= 2
+            moved = time.perf_counter()
+            if float(error.norm()) / size <= stopping.doubt or iteration + 1 == stopping.max_iter:
+                confirm()
+                reached = error.square().sum().item() + state.penalty
+            ended = time.perf_counter()
             fell, goal = 1 - reached / max(goal, 1e-300), reached
             slow = slow + 1 if abs(fell) < stopping.fall else 0
         cost.iterations.append(spent)
@@ -196,8 +205,10 @@ def run(
         if certificate is not None:
             certificates.append(certificate)
             if certificate.note:
-                if not any(note.endswith(certificate.note) for note in notes):
+                news = re.sub(r"\d[\d.e+-]*", "", certificate.note)  # other numbers are no news
+                if news not in said:
                     log.warning("iteration %d: %s", iteration + 1, certificate.note)
+                    said.add(news)
                 notes.append(f"iteration {iteration + 1}: {certificate.note}")
         info = Iteration(
             iteration + 1,
@@ -205,7 +216,8 @@ def run(
             certificate,
             spent,
             state.firing,
-            time.perf_counter() - started,
+            ended - started,
+            ended - moved,
         )
         progress.show(info)
         if callback is not None and callback(info):

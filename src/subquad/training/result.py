@@ -45,7 +45,18 @@ class TrainCost:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is told after each iteration."""
+    """What a callback is told after each iteration.
+
+    Attributes:
+        iteration: 1 for the first.
+        residual: `‖f - y‖ / ‖y‖` after it. Where it counts as converged, is lost in rounding, or
+            is the last that ``max_iter`` allows, it was computed from the weights alone.
+        certificate: of the Gram regression, where one was solved.
+        cost: counted operations and bytes, the confirmation's included.
+        firing: share of firing neurons in each layer.
+        seconds: wall-clock time, the confirmation's included.
+        confirm_seconds: the part of it that computing the residual once more took.
+    """
 
     iteration: int
     residual: float
@@ -53,6 +64,7 @@ class Iteration:
     cost: Cost
     firing: list[float]
     seconds: float
+    confirm_seconds: float = 0.0
 
 
 class Predictor:
