@@ -91,7 +91,14 @@ def fit(
     from subquad.cli.options import use_threads
     from subquad.cli.training import default_method, finish, train_with_view
     from subquad.memory import ceiling
-    from subquad.runs.fit import FitSettings, Prepared, left_out, summarise, write_run
+    from subquad.runs.fit import (
+        FitSettings,
+        Prepared,
+        check_memory,
+        left_out,
+        summarise,
+        write_run,
+    )
     from subquad.runs.folder import claim_folder
     from subquad.tables.read import read_table
 
@@ -117,6 +124,7 @@ def fit(
     table.column(target)
     use_threads(threads)
     prepared = Prepared.of(table, target, settings.task)
+    check_memory(prepared, settings)
     folder = claim_folder(out)
     output.say(
         f"{table.rows} rows, {prepared.preparation.width} features, "

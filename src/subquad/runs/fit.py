@@ -126,7 +126,6 @@ def train_on(
 
     activation = ShiftedReLU(shift=settings.shift, relative=True)
     with limit(settings.max_memory):
-        _check_memory(data, settings, activation)
         net = WideNet(
             data.preparation.width,
             width=settings.width,
@@ -156,7 +155,7 @@ def train_on(
     return Fitted(data, settings, result, metrics, time.perf_counter() - begin)
 
 
-def _check_memory(data: Prepared, settings: FitSettings, activation: ShiftedReLU) -> None:
+def check_memory(data: Prepared, settings: FitSettings) -> None:
     """Refuse a fit that cannot fit, leave-one-out predictions included, before any weight."""
     last = settings.layers == "last" or (settings.layers is None and settings.method != "gd")
     outputs, ridge = data.target.outputs, settings.ridge > 0
@@ -170,7 +169,7 @@ def _check_memory(data: Prepared, settings: FitSettings, activation: ShiftedReLU
         samples=len(data.rows),
         kind=settings.weights,
         item=4,
-        activation=activation,
+        activation=ShiftedReLU(shift=settings.shift, relative=True),
         state=state,
         ridge=ridge,
         trained=1 if last else settings.depth,
@@ -179,7 +178,8 @@ def _check_memory(data: Prepared, settings: FitSettings, activation: ShiftedReLU
         max_iter=settings.max_iter,
         left_out=True,
     )
-    footprint.fitting(job, made=False)
+    with limit(settings.max_memory):
+        footprint.fitting(job, made=False)
 
 
 def summarise(fitted: Fitted) -> dict[str, Any]:

@@ -61,9 +61,8 @@ class FiringBitsState:
         # An entry moves by at most `|c sum w| + ‖K_i - c‖ ‖w‖`. Distances are kept in units of
         # `‖K_i - c‖`, so that one bound serves all samples.
         common = (fixed.kernel.sum() - fixed.kernel.trace()) / max(1, n * (n - 1))
-        spread = (fixed.kernel - common).norm(dim=1).clamp_min(
-            1e-6 * float(fixed.kernel.max())
-        ) * root
+        spread = (fixed.kernel - common).norm(dim=1) * root
+        spread.clamp_min_(max(1e-6 * float(spread.max()), 1e-30))  # any larger one is a bound, too
         self._tilt = abs(float(common)) * root / float(spread.min())
         self._entries = (
             fixed.Z.numpy(),
