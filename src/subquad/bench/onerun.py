@@ -29,7 +29,8 @@ class Case:
         shift: b, relative.
         weights: kind of frozen weights.
         flush: policy of the maintenance structure.
-        iterations: as many as are run, so that all widths do the same.
+        iterations: at most.
+        tol: relative residual to stop at; 0 runs all iterations.
         seed: of data and network.
     """
 
@@ -41,6 +42,7 @@ class Case:
     weights: str
     flush: str
     iterations: int
+    tol: float
     seed: int
 
     def net(self) -> WideNet:
@@ -74,16 +76,16 @@ class Case:
             *self.data(),
             method=self.method,
             flush=self.flush,
-            tol=0.0,
+            tol=self.tol,
             max_iter=self.iterations,
             seed=self.seed,
             callback=note,
             progress=False,
         )
-        if result.iterations < self.iterations:
+        if result.iterations < (1 if self.tol else self.iterations):
             raise InvalidInput(
-                f"width {self.width}: training ended after {result.iterations} of "
-                f"{self.iterations} iterations, {result.remedy}"
+                f"width {self.width}: training ended after {result.iterations} iterations, "
+                f"{result.remedy}"
             )
         return result
 
@@ -100,7 +102,7 @@ def measure(case: Case) -> dict[str, object]:
     with Cost() as whole:
         result = case.train(net, began)
     ended = time.perf_counter()
-    start, T = result.cost.init, case.iterations
+    start, T = result.cost.init, result.iterations
     return {
         "width": case.width,
         "samples": case.samples,
@@ -117,6 +119,7 @@ def measure(case: Case) -> dict[str, object]:
         "held_bytes": held_bytes(result, case.samples),
         "dense_flops": 4 * case.samples * case.width**2,
         "relative_residual": result.residuals[-1],
+        "status": result.status,
         "flops_by_procedure": {
             name: (tally.flops - (start.procedures[name].flops if name in start.procedures else 0))
             / T

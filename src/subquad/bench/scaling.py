@@ -1,12 +1,14 @@
 """`subquad bench scaling`: log-log slopes of cost in width, for one method of training.
 
-Real training runs, all of as many iterations, are counted and timed. What an iteration costs is the
-mean over a run and over all that follows its start: every flush and recompression of the
-maintenance structure, every flipped bit, the last confirmation of the outputs from the weights.
+Real training runs are counted and timed: the exact method's to 1e-6, the others' for a number of
+iterations. What an iteration costs is the mean over a run and over all that follows its start:
+every flush and recompression of the maintenance structure, every flipped bit, the confirmation of
+the outputs from the weights, without which no run counts as converged.
 
-The exact method computes what may have flipped, and that is a smaller share of a wider layer. So
-its exponent lies below 1, comes closer to it from width to width (`flop_exponents_between`), and
-is 1 for the confirmation, which computes all ("look" in `flop_exponent_by_procedure`).
+The exact method computes what may have flipped, and that is a smaller share of a wider layer:
+between widths whose runs take equally many iterations its exponent lies below 1 and comes closer
+to it (`flop_exponents_between`). The confirmation computes all, once a run ("look" in
+`flop_exponent_by_procedure`), and weighs more where a wider layer needs one iteration less.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Plan:
         quick: the same for the quick form.
         samples: n at a width.
         weights: kind of frozen weights.
-        iterations: of every run.
+        iterations: of every run, at most.
+        tol: relative residual at which a run ends; 0 runs all iterations.
         flushes: policies; those that write need stored weights. The first one counts.
         memory: "peak_bytes", measured in a process of its own, or "held_bytes", counted.
     """
@@ -53,6 +56,7 @@ class Plan:
     samples: Callable[[int], int]
     weights: str
     iterations: int
+    tol: float
     flushes: tuple[str, ...]
     memory: str
 
@@ -62,7 +66,8 @@ EXACT = Plan(
     quick=powers(10, 14),
     samples=lambda width: 256,
     weights="hadamard",
-    iterations=3,  # to 1e-6 at every width; where two do, the third has little to do
+    iterations=50,
+    tol=1e-6,
     flushes=("never",),
     memory="peak_bytes",
 )
@@ -72,6 +77,7 @@ PAPER = Plan(
     samples=lambda width: math.ceil(width**0.25),
     weights="dense",
     iterations=4,
+    tol=0.0,
     flushes=("never", "sparse", "paper", "lazy-columns"),
     memory="held_bytes",
 )
@@ -131,6 +137,7 @@ def run(
             weights=kind,
             flush=flush,
             iterations=plan.iterations,
+            tol=plan.tol,
             seed=integer("seed", seed, least=0),
         )
         for width in chosen
