@@ -28,7 +28,8 @@ def one_thread():
 def case(**changes):
     given = {
         **{"method": "exact", "width": 512, "samples": 12, "depth": 2, "shift": 1.0},
-        **{"weights": "hadamard", "flush": "never", "iterations": 2, "seed": 0},
+        **{"weights": "hadamard", "flush": "never", "iterations": 2, "tol": 0.0},
+        "seed": 0,
     }
     return Case(**{**given, **changes})
 
@@ -122,7 +123,7 @@ class NoFile:
     [
         ({"method": "papers"}, "did you mean 'paper'"),
         ({"widths": (512, 512)}, "at least two different widths"),
-        ({"widths": (16, 32), "shift": 6.0}, "training ended after 0 of 4"),
+        ({"widths": (16, 32), "shift": 6.0}, "training ended after 0 iterations"),
         ({"method": "exact", "samples": 1}, "samples must be an integer >= 2"),
         ({"method": "exact", "weights": "hadamart"}, "did you mean 'hadamard'"),
         ({"method": "exact", "shift": -1.0}, "shift must be"),

@@ -78,9 +78,10 @@ def line_chart(
     x_label: str,
     y_label: str,
     log: bool = False,
+    log_x: bool = False,
 ) -> str:
-    """Lines over whole numbers, such as iterations."""
-    x = Axis.over([v for s in series for v in s.x], whole=True)
+    """Lines over whole numbers, such as iterations or, with ``log_x``, widths."""
+    x = Axis.over([v for s in series for v in s.x], log=log_x, whole=not log_x)
     y = Axis.over([v for s in series for v in s.y] + ([] if log else [0.0]), log=log)
     marks = "".join(_line(s, i, x, y) for i, s in enumerate(series))
     return _frame(marks, x, y, label=label, x_label=x_label, y_label=y_label) + _legend(series)

@@ -1,0 +1,104 @@
+"""Draws `docs/images/*.svg` from `benchmarks/results/*.json`.
+
+`python benchmarks/plot.py` after `subquad bench NAME --json > benchmarks/results/NAME.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from subquad.runs.page import STYLE
+from subquad.runs.svg import HEIGHT, WIDTH, Series, line_chart
+
+HERE = Path(__file__).parent
+RESULTS, IMAGES = HERE / "results", HERE.parent / "docs" / "images"
+ROW = 18
+
+
+def result(name: str) -> dict[str, Any]:
+    """What a benchmark printed."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def standalone(chart: str, series: Sequence[Series]) -> str:
+    """A file of its own: the page's colours, and the names of the lines below the chart."""
+    body = re.sub(r"<ul.*</ul>", "", chart, flags=re.S)
+    keys = []
+    for i, one in enumerate(series):
+        kind = "reference" if one.reference else f"series-{i + 1}"
+        y = HEIGHT + ROW * (i + 1) - 4
+        keys.append(
+            f'<g class="line {kind}"><polyline points="64,{y - 4} 92,{y - 4}"/></g>'
+            f'<text x="100" y="{y}">{escape(one.name)}</text>'
+        )
+    tall = HEIGHT + ROW * len(series) + 8
+    style = STYLE.replace(".chart text", "text") + "svg { background: var(--page); }"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {tall}" role="img"'
+    body = re.sub(r'<svg class="chart" viewBox="[^"]*" role="img"', head, body, count=1)
+    label_end = body.index(">") + 1
+    body = body[:label_end] + f"<style>{style}</style>" + body[label_end:]
+    return body.replace("</svg>", "".join(keys) + "</svg>") + "\n"
+
+
+def draw(name: str, series: Sequence[Series], *, label: str, y_label: str) -> None:
+    """One log-log chart over width."""
+    chart = line_chart(
+        series, label=label, x_label="width m", y_label=y_label, log=True, log_x=True
+    )
+    (IMAGES / f"{name}.svg").write_text(standalone(chart, series), encoding="utf-8")
+
+
+def scaling() -> None:
+    """Operations of an iteration and of the start, beside a dense step."""
+    points = result("scaling-exact")["points"]
+    m = [p["width"] for p in points]
+    draw(
+        "scaling",
+        [
+            Series("one iteration, all of a run to 1e-6 counted", m, [p["flops"] for p in points]),
+            Series("initialisation, once", m, [p["init_flops"] for p in points]),
+            Series("a dense last-layer step, 4 n m²", m, [p["dense_flops"] for p in points], True),
+        ],
+        label="Counted operations against width: an exact iteration grows about like the width, "
+        "a dense step like its square",
+        y_label="operations",
+    )
+
+
+def iteration() -> None:
+    """Seconds of an iteration beside plain PyTorch, a dense step, and a pass over memory."""
+    points = [*result("iteration-widths")["points"], *result("iteration-65536")["points"]]
+    m = [p["width"] for p in points]
+    dense = [p for p in points if p["dense_step_seconds"] is not None]
+    draw(
+        "iteration",
+        [
+            Series(
+                "subquad, mean of a run to 1e-6", m, [p["seconds_per_iteration"] for p in points]
+            ),
+            Series(
+                "the same in plain PyTorch, sample space",
+                m,
+                [p["plain_torch_seconds"] for p in points],
+            ),
+            Series(
+                "a dense last-layer step",
+                [p["width"] for p in dense],
+                [p["dense_step_seconds"] for p in dense],
+            ),
+            Series("one pass over Z", m, [p["stream_pass_seconds"] for p in points], True),
+        ],
+        label="Seconds of one iteration against width, n = 256, b = 1",
+        y_label="seconds",
+    )
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    scaling()
+    iteration()
