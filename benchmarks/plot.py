@@ -72,7 +72,8 @@ def scaling() -> None:
 
 def iteration() -> None:
     """Seconds of an iteration beside plain PyTorch, a dense step, and a pass over memory."""
-    points = [*result("iteration-widths")["points"], *result("iteration-65536")["points"]]
+    names = ("iteration-narrow", "iteration-widths", "iteration-65536")
+    points = [point for name in names for point in result(name)["points"]]
     m = [p["width"] for p in points]
     dense = [p for p in points if p["dense_step_seconds"] is not None]
     draw(

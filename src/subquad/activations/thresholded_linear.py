@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from subquad.activations.base import Activation, check_flag, check_shift
-from subquad.activations.shifted_relu import normal_density, normal_tail
+from subquad.activations.thresholded import Thresholded, normal_density, normal_tail
 
 
 @dataclass(frozen=True)
-class ThresholdedLinear(Activation):
+class ThresholdedLinear(Thresholded):
     """`phi(z) = sqrt(c) z 1[z > t]` with `t = b sqrt(2/m)`, times ‖h‖ if ``relative``.
 
     `c = 1 / (2 (1 - Phi(b) + b pdf(b)))`. The function jumps at the threshold; a step that
@@ -22,28 +20,6 @@ class ThresholdedLinear(Activation):
     1.0
     """
 
-    shift: float = 1.0
-    relative: bool = True
-
-    def __post_init__(self) -> None:
-        check_shift("ThresholdedLinear", self.shift)
-        check_flag("ThresholdedLinear: relative", self.relative)
-
-    @property
-    def threshold(self) -> float:
-        """The shift b."""
-        return self.shift
-
-    @property
-    def follows_norm(self) -> bool:
-        """Whether the threshold is multiplied by the input's norm."""
-        return self.relative
-
-    @property
-    def linear(self) -> bool:
-        """Slope 1 above the threshold."""
-        return True
-
     @property
     def second_moment(self) -> float:
         """`E[g^2 1[g > b]] = 1 - Phi(b) + b pdf(b)`."""
@@ -52,10 +28,6 @@ class ThresholdedLinear(Activation):
     def unit(self, g: Tensor, rho: Tensor) -> Tensor:
         """Return g."""
         return g
-
-    def unit_slope(self, g: Tensor, rho: Tensor) -> Tensor:
-        """Return 1, the derivative wherever there is one."""
-        return torch.ones_like(g)
 
     def unit_norm_slope(self, g: Tensor, rho: Tensor) -> None:
         """Zero wherever there is a derivative: the threshold only moves the jump."""

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from subquad.activations import ShiftedReLU
 from subquad.bench.machine import machine_info
+from subquad.bench.problem import data, network
 from subquad.checks import integer, number
 from subquad.errors import InvalidInput
 from subquad.memory import SHARE, free_bytes
@@ -34,7 +35,6 @@ from subquad.network import WideNet
 from subquad.training import Iteration, train
 from subquad.training.fixedinputs import FixedInputs
 
-FEATURES = 16
 TOL = 1e-6
 QUICK = (2048, 64)
 LONG = 2.0
@@ -78,10 +78,8 @@ def run(
         samples, repeats = min(samples, QUICK[1]), min(repeats, 3)
     points = []
     for width in chosen:
-        net = WideNet(
-            FEATURES, width, depth, activation=ShiftedReLU(shift), weights=weights, seed=seed
-        )
-        points.append(_measure(net, *_data(samples, seed), repeats))
+        net = network(width, depth, shift, weights, seed)
+        points.append(_measure(net, *data(samples, seed), repeats))
         _say(points[-1])
     widest = points[-1]
     return {
@@ -95,12 +93,6 @@ def run(
         **({"speedup_growth": _growth(points)} if len(points) > 1 else {}),
         "points": points,
     }
-
-
-def _data(samples: int, seed: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    X = torch.nn.functional.normalize(torch.randn(samples, FEATURES, generator=generator))
-    return X, torch.randn(samples, generator=generator)
 
 
 def _measure(net: WideNet, X: Tensor, y: Tensor, repeats: int) -> dict[str, Any]:

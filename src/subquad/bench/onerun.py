@@ -5,16 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from subquad.activations import ShiftedReLU
+from subquad.bench.problem import data, network
 from subquad.cost import Cost
 from subquad.errors import InvalidInput
 from subquad.network import WideNet
 from subquad.training import Iteration, TrainResult, train
-
-FEATURES = 16
 
 
 @dataclass(frozen=True)
@@ -47,21 +42,7 @@ class Case:
 
     def net(self) -> WideNet:
         """The network at its start."""
-        activation = ShiftedReLU(self.shift)
-        return WideNet(
-            FEATURES,
-            self.width,
-            self.depth,
-            activation=activation,
-            weights=self.weights,
-            seed=self.seed,
-        )
-
-    def data(self) -> tuple[Tensor, Tensor]:
-        """Unit rows and random targets."""
-        generator = torch.Generator().manual_seed(self.seed)
-        X = torch.randn(self.samples, FEATURES, generator=generator)
-        return torch.nn.functional.normalize(X), torch.randn(self.samples, generator=generator)
+        return network(self.width, self.depth, self.shift, self.weights, self.seed)
 
     def train(self, net: WideNet, began: list[float] | None = None) -> TrainResult:
         """Train it; ``began`` receives the clock at the end of initialisation."""
@@ -73,7 +54,7 @@ class Case:
 
         result = train(
             net,
-            *self.data(),
+            *data(self.samples, self.seed),
             method=self.method,
             flush=self.flush,
             tol=self.tol,

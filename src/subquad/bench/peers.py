@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 import subquad
-from subquad.activations import ShiftedReLU
 from subquad.bench.contest import GRAM, PEERS, Outcome, compete, drive
 from subquad.bench.machine import machine_info
+from subquad.bench.problem import data, network
 from subquad.bench.rivals import Problem
 from subquad.bench.watch import TOL, Finished, Watch
 from subquad.checks import integer, number
@@ -31,7 +31,6 @@ from subquad.memory import SHARE, free_bytes
 from subquad.network import WideNet
 from subquad.training import Iteration, TrainResult, train
 
-FEATURES = 16
 OURS = "subquad"
 FAMILIES = {"first_order": ("first-order", "quasi-newton"), "gauss_newton": ("gauss-newton",)}
 
@@ -129,17 +128,12 @@ class Setup:
     kind: str
 
     def data(self) -> tuple[Tensor, Tensor]:
-        """Unit rows and random targets."""
-        generator = torch.Generator().manual_seed(integer("seed", self.seed, least=0))
-        X = torch.randn(self.samples, FEATURES, generator=generator)
-        return torch.nn.functional.normalize(X), torch.randn(self.samples, generator=generator)
+        """Rows and targets."""
+        return data(self.samples, integer("seed", self.seed, least=0))
 
     def net(self, width: int) -> WideNet:
         """The network, its weights as operators."""
-        activation = ShiftedReLU(self.shift, relative=True)
-        return WideNet(
-            FEATURES, width, self.depth, activation=activation, weights=self.kind, seed=self.seed
-        )
+        return network(width, self.depth, self.shift, self.kind, self.seed)
 
     def problem(self, width: int) -> Problem:
         """The same in dense tensors."""

@@ -8,16 +8,12 @@ from __future__ import annotations
 import sys
 import time
 
-import torch
-
-from subquad.activations import ShiftedReLU
 from subquad.bench.machine import machine_info
+from subquad.bench.problem import data, network
 from subquad.checks import integer, number
 from subquad.errors import InvalidInput
-from subquad.network import WideNet
 from subquad.training import Iteration, train
 
-FEATURES = 16
 TOL = 1e-5
 QUICK_WIDTH = 65536
 QUIET = 2.0
@@ -52,9 +48,7 @@ def run(
     width, depth = integer("width", width, least=1), integer("depth", depth, least=1)
     samples, shift = integer("samples", samples, least=2), number("shift", shift)
     width = min(width, QUICK_WIDTH) if quick else width
-    generator = torch.Generator().manual_seed(integer("seed", seed, least=0))
-    X = torch.nn.functional.normalize(torch.randn(samples, FEATURES, generator=generator))
-    y = torch.randn(samples, generator=generator)
+    X, y = data(samples, integer("seed", seed, least=0))
     points: list[dict[str, object]] = []
     began = last = time.perf_counter()
 
@@ -76,8 +70,7 @@ def run(
 
     if width > QUICK_WIDTH:
         print(f"widest: {depth} layers of {width} neurons", file=sys.stderr, flush=True)
-    activation = ShiftedReLU(shift, relative=True)
-    net = WideNet(FEATURES, width, depth, activation=activation, weights=weights, seed=seed)
+    net = network(width, depth, shift, weights, seed)
     result = train(net, X, y, method="exact", tol=TOL, callback=note, progress=False)
     total = time.perf_counter() - began
     if not points:
