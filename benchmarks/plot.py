@@ -25,6 +25,24 @@ def result(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
+def style() -> str:
+    """The page's rules for charts, its colours written out: not every viewer knows variables."""
+    light, dark = (
+        dict(re.findall(r"(--[\w-]+): ([^;]+);", block))
+        for block in re.findall(r":root {(.*?)}", STYLE, flags=re.S)[:2]
+    )
+    rules = "\n".join(
+        re.findall(r"^ ?\.(?:grid|line|dashed|reference|series).*$", STYLE, flags=re.M)
+    )
+    rules += "text { fill: var(--soft); font: 12px sans-serif; } .paper { fill: var(--page); }"
+
+    def with_colours(palette: dict[str, str]) -> str:
+        return re.sub(r"var\((--[\w-]+)\)", lambda found: palette[found[1]], rules)
+
+    night = with_colours({**light, **dark})
+    return f"{with_colours(light)} @media (prefers-color-scheme: dark) {{ {night} }}"
+
+
 def standalone(chart: str, series: Sequence[Series]) -> str:
     """A file of its own: the page's colours, and the names of the lines below the chart."""
     body = re.sub(r"<ul.*</ul>", "", chart, flags=re.S)
@@ -37,11 +55,11 @@ def standalone(chart: str, series: Sequence[Series]) -> str:
             f'<text x="100" y="{y}">{escape(one.name)}</text>'
         )
     tall = HEIGHT + ROW * len(series) + 8
-    style = STYLE.replace(".chart text", "text") + "svg { background: var(--page); }"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {tall}" role="img"'
     body = re.sub(r'<svg class="chart" viewBox="[^"]*" role="img"', head, body, count=1)
     label_end = body.index(">") + 1
-    body = body[:label_end] + f"<style>{style}</style>" + body[label_end:]
+    paper = f'<rect class="paper" width="{WIDTH}" height="{tall}"/>'
+    body = body[:label_end] + f"<style>{style()}</style>{paper}" + body[label_end:]
     return body.replace("</svg>", "".join(keys) + "</svg>") + "\n"
 
 
