@@ -198,7 +198,7 @@ def test_a_failed_training_is_exit_1_with_the_remedy(tables, call, tmp_path):
         (("--task", "regresion"), "did you mean 'regression'"),
         (("--layers", "lats"), "did you mean 'last'"),
         (("--max-memory", "much"), "max_memory must be a number of GB"),
-        (("--max-memory", "1MB"), "or raise max_memory"),
+        (("--max-memory", "1MB"), "raise max_memory"),
         (("--max-memory", "8GB", "--width", 200000), "weights='hadamard' would"),
         (("--out", "pyproject.toml"), "is a file"),
     ],

@@ -205,3 +205,25 @@ def test_cost_has_no_width_squared_in_it() -> None:
         counted.append(result.cost.iterations[1].flops)
     assert counted[2] / counted[1] < 2.05
     assert counted[1] / counted[0] < 2.05
+
+
+def test_float32_residuals_on_alike_rows_are_those_of_the_weights() -> None:
+    """Rows that are nearly one direction make G ill-conditioned and the weights large.
+
+    Outputs that are carried along then differ from those of the rounded weights; what callbacks
+    and remedies are told must not.
+    """
+    generator = torch.Generator().manual_seed(0)
+    B = torch.randn(64, 6, generator=generator, dtype=torch.float64)
+    X = torch.nn.functional.normalize(1 + 0.1 * B).float()
+    y = torch.sin(B[:, 0]) + 0.3 * B[:, 1]
+    net = WideNet(6, 4096, 2, activation=ShiftedReLU(0.0), seed=1)
+    told: list[float] = []
+    result = train(net, X, y, max_iter=30, callback=lambda info: told.append(info.residual))
+    assert result.status == "stalled"
+    assert told == pytest.approx(result.residuals[1:])
+    assert "float64" in result.remedy
+    assert f"{result.residuals[-1]:.1e}" in result.remedy
+    # What is lost besides is the rounding of float32 predictions.
+    left = float((result.predict(X).double() - y).norm() / y.norm())
+    assert result.residuals[-1] > left / 5

@@ -157,7 +157,7 @@ def test_refusal_names_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitting(replace(JOB, kind="hadamard"), 1.0, made=False) <= math.inf
     with pytest.raises(InvalidInput, match=r"too large, \d+ rows would fit; or raise"):
         fitting(replace(JOB, samples=10**5, kind="hadamard"), 2.0)
-    with pytest.raises(InvalidInput, match=r"max_memory is 0.1 GB: or raise max_memory"):
+    with pytest.raises(InvalidInput, match=r"max_memory is 0.1 GB: raise max_memory"):
         fitting(replace(JOB, kind="hadamard"), 0.1)
 
 
@@ -188,7 +188,7 @@ def test_more_of_anything_takes_more() -> None:
 
 def test_train_and_networks_refuse_before_any_work() -> None:
     net = WideNet(6, 4096, 2)
-    with pytest.raises(InvalidInput, match="or raise max_memory"):
+    with pytest.raises(InvalidInput, match="raise max_memory"):
         train(net, unit_rows(9, 6), targets(9), max_memory="1MB")
     with pytest.raises(InvalidInput, match="max_memory must be"):
         train(net, unit_rows(9, 6), targets(9), max_memory="much")

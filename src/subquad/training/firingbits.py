@@ -105,6 +105,18 @@ class FiringBitsState:
         fired = float(self._common.trace()) / (self.fixed.samples * self.fixed.width)
         return [*self.fixed.firing, fired]
 
+    @property
+    def doubt(self) -> float:
+        """Norm of what the carried outputs may be off by.
+
+        Weights are rounded to the network's type, those of a sample alike in all rows that never
+        flipped: an error of eps/2 in the sum of all steps q moves f by `G (eps q / 2)`. Where G is
+        ill-conditioned, q is large, and this far more than rounding of f.
+        """
+        total = self._moments[-1]
+        size = float(self.gram.square().mv(total.square()).sum()) ** 0.5
+        return torch.finfo(self.fixed.Z.dtype).eps / 2 * size
+
     def dead(self) -> list[tuple[int, int]]:
         """(layer, sample) for samples that fire no neuron there."""
         return self.fixed.dead_samples(self.gram)

@@ -239,6 +239,8 @@ def _refusal(job: Job, held: float, ceiling: float) -> str:
     other = dataclasses.replace(job, kind="hadamard")
     if job.kind == "dense" and not job.written and fits(other):
         ways.append("weights='hadamard' would, since they are not stored")
+    if not ways:
+        return text + f"raise max_memory; {shown(held)} is taken before any training"
     return text + "; ".join([*ways, "or raise max_memory"])
 
 

@@ -23,6 +23,9 @@ from subquad.training.result import Iteration, Status, TrainCost
 
 log = logging.getLogger("subquad")
 
+FLOAT64 = "this is where float32 rounds; take dtype=torch.float64"
+KNOWN = 8.0
+"""Residuals below so many times what the outputs may be off by are computed from the weights."""
 SHORTEST = 1e-3
 """Step below which a line search gives up: the model is no use there, or rounding decides."""
 
@@ -33,6 +36,11 @@ class State(Protocol):
     @property
     def outputs(self) -> Tensor:
         """f of the training rows, n×C in float64; at the start from the weights alone."""
+        ...
+
+    @property
+    def doubt(self) -> float:
+        """Norm of what the outputs may be off by; 0 where they come from the weights."""
         ...
 
     @property
@@ -138,11 +146,16 @@ def run(
             state.confirm()
             error, sure = state.outputs - target, True
 
-    def end(status: Status, remedy: str = "") -> Outcome:
-        if status != "failed" and not sure:
+    def settle() -> float:
+        """Let the last residual be that of the weights, so that what is said of it is true."""
+        if not sure:
             with cost.iterations[-1]:
                 confirm()
             residuals[-1] = float(error.norm()) / size
+        return residuals[-1]
+
+    def end(status: Status, remedy: str = "") -> Outcome:
+        settle()
         return Outcome(status, remedy, residuals, certificates, notes)
 
     goal = error.square().sum().item() + state.penalty
@@ -157,20 +170,21 @@ def run(
         if not math.isfinite(now) or now > 1e6 * max(1.0, residuals[0]):
             return end(
                 "failed",
-                f"the residual grew to {now:.1e}: take a smaller step, or a wider network",
+                f"the residual grew to {settle():.1e}: take a smaller step, or a wider network",
             )
         if goal < stopping.gain**2 * best:
             best, best_at = goal, iteration
         if iteration - best_at >= stopping.patience:
+            now = settle()
+            rounding = now * size <= KNOWN * state.doubt
             if now >= residuals[0]:
+                way = FLOAT64 if rounding else "widen the network, or take a smaller step"
                 return end(
-                    "failed",
-                    f"the residual went from {residuals[0]:.1e} to {now:.1e}: widen the network, "
-                    f"or take a smaller step",
+                    "failed", f"the residual went from {residuals[0]:.1e} to {now:.1e}: {way}"
                 )
             if stopping.fall:
                 return end("converged")
-            return end("stalled", _stalled(now, notes, state.net))
+            return end("stalled", _stalled(now, notes, state.net, rounding))
         if iteration == stopping.max_iter:
             return end(
                 "max_iter",
@@ -194,7 +208,8 @@ def run(
                     break
                 eta /= 2
             moved = time.perf_counter()
-            if float(error.norm()) / size <= stopping.doubt or iteration + 1 == stopping.max_iter:
+            known = max(stopping.doubt * size, KNOWN * state.doubt)
+            if float(error.norm()) <= known or iteration + 1 == stopping.max_iter:
                 confirm()
                 reached = error.square().sum().item() + state.penalty
             ended = time.perf_counter()
@@ -225,7 +240,7 @@ def run(
     raise AssertionError("the loop ends by one of its reasons")
 
 
-def _stalled(now: float, notes: list[str], net: WideNet) -> str:
+def _stalled(now: float, notes: list[str], net: WideNet, rounding: bool) -> str:
     """Say why the residual may have stopped falling."""
     text = f"the residual stopped falling at {now:.1e}: "
     if any("rank" in note for note in notes):
@@ -233,6 +248,6 @@ def _stalled(now: float, notes: list[str], net: WideNet) -> str:
             "the Gram matrix is singular, so rows repeat or nearly do; drop or merge them, "
             "or widen the network"
         )
-    if net.dtype == torch.float32 and now < 1e-4:
-        return text + "this is where float32 rounds; take dtype=torch.float64 for less"
+    if net.dtype == torch.float32 and (rounding or now < 1e-4):
+        return text + FLOAT64
     return text + "widen the network, lower the shift, or use ShiftedReLU with relative=True"

@@ -26,6 +26,8 @@ class MaintainedState:
         flush: policy of the structures that are trained.
     """
 
+    doubt = 0.0  # outputs are computed from the weights at every step
+
     def __init__(self, net: WideNet, inputs: Tensor, layers: str, flush: str | int) -> None:
         self.first = net.depth - 1 if layers == "last" else 0
         self.net = net.with_layers(

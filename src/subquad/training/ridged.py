@@ -43,6 +43,8 @@ class RidgedState:
         ridge: in units of G/m; the penalty is `ridge m ‖D‖² / 2`, m the last layer's width.
     """
 
+    doubt = 0.0  # outputs are computed from the weights at every step
+
     def __init__(self, net: WideNet, inputs: Tensor, ridge: float) -> None:
         self._whole = MaintainedState(net, inputs, "all", "never")
         self._shift, self._damping = ridge * net.widths[-1], Damping()

@@ -74,6 +74,8 @@ class SampleSpaceState:
         ridge: in units of G/m; the penalty is `ridge m ‖D‖² / 2`.
     """
 
+    doubt = 0.0  # outputs are computed from the weights at every step
+
     def __init__(self, fixed: FixedInputs, ridge: float = 0.0) -> None:
         self.fixed, self.ridge = fixed, ridge
         self.activation, self.head, self.rho = fixed.activation, fixed.head, fixed.rho

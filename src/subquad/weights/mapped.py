@@ -158,7 +158,7 @@ def _find(path: str, name: str) -> _Entry:
             header = json.loads(file.read(length))
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{path} is no safetensors file: its header is no JSON") from None
