@@ -24,7 +24,8 @@ KEYS = {
     "remedy",
     "chosen",
 }
-SMALL = ("--target", "y", "--width", 512, "--depth", 2, "--method", "paper")
+SIZE = ("--target", "y", "--width", 512, "--depth", 2)
+SMALL = (*SIZE, "--method", "paper", "--weights", "dense")
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +136,18 @@ def test_words_for_people_and_a_second_run_in_the_folder(fitted, tables, call):
     assert "solved by exact (cholesky): residual" in err
     code, out, err = call("fit", tables["regression"], *SMALL, "--out", folder, "-q", "--seed", 1)
     assert (code, err) == (0, "")
+
+
+def test_exact_on_hadamard_weights_is_the_default(tables, call, tmp_path):
+    folder = tmp_path / "run"
+    code, out, _ = call("fit", tables["regression"], *SIZE, "--out", folder, "--json", "-q")
+    assert code == 0
+    assert json.loads(out)["chosen"]["weights"] == "hadamard"
+    settings = (folder / "config.json").read_text()
+    assert '"method": "exact"' in settings
+    summary = json.loads(out)
+    assert summary["status"] == "converged"
+    assert summary["train_score"] > 0.999999
 
 
 def test_gradient_descent_that_ends_early(tables, call, tmp_path):

@@ -1,4 +1,4 @@
-"""``subquad demo``: real data, the paper's algorithm, live."""
+"""``subquad demo``: real data, exact Gauss-Newton, live."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def demo(
 ) -> None:
     """Train a wide network on a real data set within a minute.
 
-    scikit-learn's diabetes data and Algorithm 2 of the paper: shows the residual, the share of
-    neurons that fire, and the cost of every iteration beside that of a dense gradient step.
+    scikit-learn's diabetes data, exact Gauss-Newton on the last layer: shows the residual, the
+    share of neurons that fire, and what an iteration costs beside a dense gradient step.
     """
     begin = time.perf_counter()
     output = Output(quiet=quiet, verbose=verbose)
@@ -42,7 +42,7 @@ def demo(
     from subquad.tables.bundled import diabetes
 
     training, test = split(diabetes(), "progression", share=0.2, seed=seed)
-    settings = FitSettings(task="regression", width=WIDTH, depth=3, method="paper", seed=seed)
+    settings = FitSettings(task="regression", width=WIDTH, depth=3, seed=seed)
     rows, weights = len(training.rows), settings.width**2
     output.say(
         f"diabetes: {rows} rows to learn from, {len(test.labels)} held out; "

@@ -41,7 +41,7 @@ def fit(
             callback=at_least_zero, help="Firing threshold; a larger one fires fewer neurons."
         ),
     ] = 1.0,
-    weights: Annotated[str, typer.Option(help="Kind of frozen weights.")] = "dense",
+    weights: Annotated[str, typer.Option(help="Kind of frozen weights.")] = "hadamard",
     layers: Annotated[
         str | None,
         typer.Option(
@@ -50,9 +50,7 @@ def fit(
             **one_of("layers", "last", "all"),
         ),
     ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Training method.", show_default="exact, else paper")
-    ] = None,
+    method: Annotated[str, typer.Option(help="Training method: exact, paper or gd.")] = "exact",
     solver: Annotated[
         str, typer.Option(help="How the n by n systems are solved: auto, exact, sketch, …")
     ] = "auto",
@@ -89,7 +87,7 @@ def fit(
     output = Output(quiet=quiet, verbose=verbose)
 
     from subquad.cli.options import use_threads
-    from subquad.cli.training import default_method, finish, train_with_view
+    from subquad.cli.training import finish, train_with_view
     from subquad.memory import ceiling
     from subquad.runs.fit import (
         FitSettings,
@@ -109,7 +107,7 @@ def fit(
         shift=shift,
         weights=weights,
         layers=layers,
-        method=method or default_method(),
+        method=method,
         solver=solver,
         flush=flush,
         ridge=ridge,

@@ -8,12 +8,6 @@ from subquad.errors import TrainingFailed
 from subquad.runs.fit import FitSettings, Fitted, Prepared, train_on
 from subquad.runs.folder import Run
 from subquad.runs.svg import number
-from subquad.training import METHODS
-
-
-def default_method() -> str:
-    """The exact method where this subquad has it, else the paper's."""
-    return "exact" if "exact" in METHODS else "paper"
 
 
 def train_with_view(prepared: Prepared, settings: FitSettings, output: Output) -> Fitted:

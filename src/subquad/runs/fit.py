@@ -41,9 +41,9 @@ class FitSettings:
     width: int = 4096
     depth: int = 3
     shift: float = 1.0
-    weights: str = "dense"
+    weights: str = "hadamard"
     layers: str | None = None
-    method: str = "paper"
+    method: str = "exact"
     solver: str = "auto"
     flush: str = "never"
     ridge: float = 0.0
