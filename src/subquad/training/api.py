@@ -36,6 +36,7 @@ from subquad.training.progress import Progress
 from subquad.training.result import Iteration, Predictor, TrainCost, TrainResult
 from subquad.training.ridged import RidgedState
 from subquad.training.samplespace import SampleSpaceState
+from subquad.training.slacked import SlackedNewton, SlackedState
 
 SKETCH_RESIDUAL = 0.25
 """What a sketched solve must leave at most: the step then still contracts below a third."""
@@ -79,6 +80,7 @@ def train(
     sketch_size: int | None = None,
     flush: str | int = "never",
     ridge: float = 0.0,
+    slack: object = 0.0,
     center: bool | None = None,
     step: float | str = "auto",
     tol: float = 1e-6,
@@ -104,6 +106,10 @@ def train(
         sketch_size: rows of the sketch; by default 4 n to precondition, 32 n to solve.
         flush: "never", "sparse", "paper", "lazy-columns", or a rank.
         ridge: in units of G/m; "exact" only.
+        slack: in units of G/m, a number or one per row; "exact" only. Every row may then keep a
+            distance from its target, at a price: ridge regression about the starting network, by
+            the steps that fit exactly (:mod:`subquad.training.slacked`). Residuals are those of
+            f + slack.
         center: train and predict f - f_0, with f_0 the starting output; by default for every
             method but "paper".
         step: "auto" is 1 for Gauss-Newton and `1 / lambda_max(G)` for gradient descent.
@@ -151,6 +157,7 @@ def train(
     inputs = net.check_inputs(X)
     target = check_targets(y, inputs.shape[0], net.outputs, net.dtype).to(net.device)
     center = chosen.center if center is None else center
+    spare = check_slack(slack, inputs.shape[0], method, ridge, solver, flush)
     in_samples = method == "exact" and layers == "last"
 
     bits = in_samples and firingbits.applies(net, ridge)
@@ -178,14 +185,20 @@ def train(
             state = RidgedState(net, inputs, ridge)
         else:
             state = MaintainedState(net, inputs, layers, flush)
+        initial = state.outputs
+        if spare is not None:
+            spare = (spare * net.widths[-1]).to(net.device)
+            state = SlackedState(state, spare)
     size = float(target.norm())
-    wanted, initial = target, state.outputs * 0 if center else state.outputs
+    wanted = target
     if center:
-        target = target + state.outputs
+        target, initial = target + initial, initial * 0
     direction: Direction
-    shift = ridge * net.widths[-1]
+    shift = ridge * net.widths[-1] if spare is None else spare
     if in_samples:
         direction = SampleSpaceNewton(shift, SOLVE_RESIDUAL)
+    elif spare is not None:
+        direction = SlackedNewton(spare)
     elif chosen.second_order:
         accuracy = SKETCH_RESIDUAL if solver == "sketch" else SOLVE_RESIDUAL
         newton = GaussNewton(solver, sketch, sketch_size, accuracy, seed)
@@ -211,7 +224,7 @@ def train(
     finally:
         shown.close()
     remedy = found.remedy
-    if found.status in ("stalled", "max_iter", "failed"):
+    if spare is None and found.status in ("stalled", "max_iter", "failed"):
         remedy = conflicting_rows(inputs, target) or remedy
     state.release()
     # A sample-space Jacobian is formed already and holds little; a maintained one takes a pass.
@@ -226,7 +239,9 @@ def train(
         cost,
         time.perf_counter() - started,
         found.notes,
-        lambda: left_out_of(jacobian(), outputs, target, shift, wanted, initial),
+        lambda groups=None, ordered=False: left_out_of(
+            jacobian(), outputs, target, shift, wanted, initial, groups=groups, ordered=ordered
+        ),
     )
     if throw and result.status not in ("converged", "stopped"):
         raise TrainingFailed(f"training {result.status}: {result.remedy}")
@@ -258,6 +273,28 @@ def check_targets(y: object, n: int, outputs: int, dtype: torch.dtype) -> Tensor
             f"y is constant ({float(target[0, 0]):g} in all {n} rows): there is nothing to learn"
         )
     return target
+
+
+def check_slack(
+    slack: object, n: int, method: str, ridge: float, solver: str, flush: str | int
+) -> Tensor | None:
+    """Return the slack of every row (n,) in float64, or None where there is none."""
+    if isinstance(slack, int | float):
+        each = torch.tensor(number("slack", slack, most=MOST_RIDGE), dtype=torch.float64).expand(n)
+    else:
+        each = as_numbers(slack, "slack").double()
+        if each.shape != (n,) or not bool(((each > 0) & (each <= MOST_RIDGE)).all()):
+            raise InvalidInput(
+                f"slack must be a number >= 0 or {n} numbers > 0, one per row, "
+                f"got shape {tuple(each.shape)}"
+            )
+    if not bool(each.any()):
+        return None
+    if method != "exact" or ridge or solver not in ("auto", "exact") or flush != "never":
+        raise InvalidInput(
+            "slack needs method='exact', no ridge, and solver and flush at their defaults"
+        )
+    return each
 
 
 def conflicting_rows(inputs: Tensor, target: Tensor) -> str:

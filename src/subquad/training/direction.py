@@ -82,7 +82,7 @@ class SampleSpaceNewton:
     too narrow for n C numbers has a singular whole though its block is not: that is formed.
     """
 
-    shift: float
+    shift: float | Tensor  # a number, or one per sample
     tol: float
 
     def __call__(
@@ -91,13 +91,14 @@ class SampleSpaceNewton:
         """Solve for the weights of the rows."""
         rhs, shift = residual - jacobian.share * jacobian.change, self.shift / jacobian.share
         n, outputs = jacobian.gram.shape[0], jacobian.outputs
-        eye = torch.eye(n, dtype=torch.float64, device=rhs.device)
-        block = jacobian.gram + shift * eye if shift else jacobian.gram
+        shift = torch.as_tensor(shift, dtype=torch.float64, device=rhs.device).expand(n)
+        each = shift.repeat_interleave(outputs)
+        block = jacobian.gram + shift.diag()
         if outputs == 1:
             return solve_exact(block, rhs)
         factor = factorise(block)
         x, residual_left, iterations = conjugate_gradients(
-            lambda q: jacobian.product(q) + shift * q,
+            lambda q: jacobian.product(q) + each * q,
             lambda r: factor.solve(r.reshape(n, outputs)).reshape(-1),
             rhs,
             self.tol,
@@ -105,7 +106,7 @@ class SampleSpaceNewton:
         path = f"conjugate gradients ({factor.path} of a block)"
         if not residual_left <= SOLVED and factor.rank == n:
             whole = jacobian.whole()
-            whole.diagonal().add_(shift)
+            whole.diagonal().add_(each)
             x, exact = solve_exact(whole, rhs)
             note = f"{path} left a residual of {residual_left:.1e}: solved exactly instead"
             return x, exact.after(path, note)

@@ -24,9 +24,12 @@ def left_out_of(
     jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian,
     outputs: Tensor,
     target: Tensor,
-    shift: float,
+    shift: float | Tensor,
     wanted: Tensor,
     initial: Tensor,
+    *,
+    groups: Tensor | None = None,
+    ordered: bool = False,
 ) -> Tensor:
     """Return what each sample's outputs would be without it, at the point where training ended.
 
@@ -34,14 +37,19 @@ def left_out_of(
         jacobian: there.
         outputs: there, n×C.
         target: what they were driven to.
-        shift: what ridge adds to the diagonal of G.
+        shift: what is added to the diagonal of G: a number by ridge, one per sample by slack.
         wanted: y, n×C; it differs from ``target`` by the starting outputs if they were centred.
         initial: outputs of the starting network, 0 if centred.
+        groups: one integer per sample; all of a group are left out together.
+        ordered: a sample is predicted from those before it alone.
     """
-    if shift:
+    if isinstance(shift, float) and shift:
         assert not isinstance(jacobian, TensorJacobian)
         initial = wanted + (outputs - target) - jacobian.change.reshape(wanted.shape)
-    return leave_one_out(full_gram(jacobian), shift, wanted, initial)
+    gram = full_gram(jacobian)
+    if ordered:
+        return foretold(gram, shift, wanted, initial)
+    return leave_one_out(gram, shift, wanted, initial, groups)
 
 
 def full_gram(jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian) -> Tensor:
@@ -53,19 +61,52 @@ def full_gram(jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian) -
     return jacobian.whole()
 
 
-def leave_one_out(gram: Tensor, shift: float, target: Tensor, start: Tensor) -> Tensor:
+def leave_one_out(
+    gram: Tensor,
+    shift: float | Tensor,
+    target: Tensor,
+    start: Tensor,
+    groups: Tensor | None = None,
+) -> Tensor:
     """Return what each sample's outputs (n×C) would be, had it not been trained on.
 
     Args:
         gram: G of the trained rows, (nC)×(nC), row i C + c.
-        shift: what ridge adds to its diagonal.
+        shift: what ridge or slack adds to its diagonal, a number or one per sample.
         target: y, n×C.
         start: outputs of the starting network, n×C.
+        groups: one integer per sample; all of a group are left out together.
     """
     n, outputs = target.shape
+    each = torch.as_tensor(shift, dtype=gram.dtype, device=gram.device).expand(n)
     eye = torch.eye(n * outputs, dtype=gram.dtype, device=gram.device)
-    inverse = factorise(gram + shift * eye).solve(eye)
-    weights = (inverse @ (target - start).reshape(-1)).reshape(n, outputs)
+    inverse = factorise(gram + each.repeat_interleave(outputs).diag()).solve(eye)
+    weights = inverse @ (target - start).reshape(-1)
+    if groups is not None:
+        # (A^-1)_BB^-1 (A^-1 (y - f_0))_B for the block B of a group's rows, whatever its size.
+        found = target.clone()
+        for group in torch.unique(groups):
+            mine = (groups == group).nonzero()[:, 0]
+            rows = (mine[:, None] * outputs + torch.arange(outputs, device=gram.device)).reshape(-1)
+            off = torch.linalg.solve(inverse[rows][:, rows], weights[rows])
+            found[mine] -= off.reshape(-1, outputs)
+        return found
     blocks = inverse.reshape(n, outputs, n, outputs)
     own = torch.stack([blocks[i, :, i, :] for i in range(n)])  # (n, C, C)
-    return target - torch.linalg.solve(own, weights)
+    return target - torch.linalg.solve(own, weights.reshape(n, outputs))
+
+
+def foretold(gram: Tensor, shift: float | Tensor, target: Tensor, start: Tensor) -> Tensor:
+    """Return what each sample's outputs would be, had only the samples before it been trained on.
+
+    With `G + diag(shift) = L L^T`, sample i is missed by `L_ii (L^-1 (y - f_0))_i` (for several
+    outputs: by the C×C block): forward substitution meets the rows in their order.
+    """
+    n, outputs = target.shape
+    each = torch.as_tensor(shift, dtype=gram.dtype, device=gram.device).expand(n)
+    factor = torch.linalg.cholesky(gram + each.repeat_interleave(outputs).diag())
+    wanted = (target - start).reshape(-1, 1)
+    news = torch.linalg.solve_triangular(factor, wanted, upper=False).reshape(n, outputs)
+    blocks = factor.reshape(n, outputs, n, outputs)
+    own = torch.stack([blocks[i, :, i, :] for i in range(n)])  # (n, C, C), lower triangular
+    return target - (own @ news[:, :, None])[:, :, 0]

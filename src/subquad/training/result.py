@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -139,7 +140,7 @@ class TrainResult:
     cost: TrainCost
     seconds: float
     notes: list[str] = field(default_factory=list)
-    leave_out: Callable[[], Tensor] | None = field(default=None, repr=False)  # set by train
+    leave_out: Callable[..., Tensor] | None = field(default=None, repr=False)  # set by train
 
     @property
     def net(self) -> WideNet:
@@ -155,14 +156,24 @@ class TrainResult:
         """Return predictions for the rows of X: (n,) or (n, outputs)."""
         return self.predictor.predict(X)
 
-    def loo_predictions(self) -> Tensor:
+    def loo_predictions(self, groups: object = None, *, ordered: bool = False) -> Tensor:
         """Return each training row's prediction without it: (n,) or (n, outputs).
 
         In closed form for the network linearised at the trained point, see
         :mod:`subquad.training.leaveout`.
+
+        Args:
+            groups: one label per row; all rows of a group are left out together.
+            ordered: rows stand in the order of time, and a row is predicted from those before it.
         """
         assert self.leave_out is not None
-        found = self.leave_out()
+        labels = None
+        if groups is not None:
+            if ordered:
+                raise InvalidInput("loo_predictions takes groups or ordered=True, not both")
+            _, numbered = np.unique(np.asarray(groups), return_inverse=True)
+            labels = torch.from_numpy(numbered.reshape(-1))
+        found = self.leave_out(groups=labels, ordered=ordered)
         return found[:, 0] if found.shape[1] == 1 else found
 
     def state(self) -> tuple[dict[str, object], dict[str, Tensor]]:
