@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     )
     from subquad.cost import Cost
     from subquad.errors import DeadSampleWarning, InvalidInput, SubquadError, TrainingFailed
+    from subquad.estimators.classifier import SubquadClassifier
+    from subquad.estimators.regressor import SubquadRegressor
     from subquad.network import WideNet
     from subquad.training import TrainResult, train
 
@@ -34,7 +36,9 @@ __all__ = [
     "ShiftedReLU",
     "SiLU",
     "Sigmoid",
+    "SubquadClassifier",
     "SubquadError",
+    "SubquadRegressor",
     "Tanh",
     "ThresholdedLinear",
     "TrainResult",
@@ -56,6 +60,8 @@ _HOMES = {
     ),
     "cost": ("Cost",),
     "errors": ("DeadSampleWarning", "InvalidInput", "SubquadError", "TrainingFailed"),
+    "estimators.classifier": ("SubquadClassifier",),
+    "estimators.regressor": ("SubquadRegressor",),
     "network": ("WideNet",),
     "training": ("TrainResult", "train"),
 }

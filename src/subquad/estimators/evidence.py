@@ -6,10 +6,12 @@
 | `w` | d | scale of each input: rows are `(x ∘ w, 1)`, divided by their length |
 | `rho` | n×n | inner products of the rows |
 | `K = F(rho) / F(1)` | n×n | the infinitely wide network's kernel, 1 on the diagonal |
-| `A = K + noise diag(1/s)` | n×n | s: sample weights |
+| `A = K + noise diag(1/s)` | n×n | s: sample weights, N their sum |
 
-Targets are taken as `N(0, c_k A)` with a free size c_k for every output, so that minus the log
-marginal likelihood is `C/2 log|A| + n/2 sum_k log(y_k^T A^-1 y_k / n)`: one Cholesky, and one
+Targets are taken as `N(0, c_k A)` with a free size c_k for every output. A row of weight s counts
+as s equal rows, whose likelihood is that of one row with noise/s, and of s - 1 repetitions that
+differ from it by nothing. Minus the log marginal likelihood is then, up to a constant,
+`C/2 (log|A| + (N - n) log noise) + N/2 sum_k log(y_k^T A^-1 y_k / N)`: one Cholesky, and one
 inverse for the gradient in all d + 1 numbers at once. Priors: the log scales lie around their mean
 with deviation ``spread`` (0 keeps them equal), and `log sum w²` lies around 0 with deviation
 ``reach``: rough kernels are blind to it, and small scales would make all rows alike.
@@ -27,7 +29,7 @@ from subquad.kernels import pick
 from subquad.theory.duals import Array
 from subquad.theory.profile import Profile
 
-QUIETEST, LOUDEST = math.log(1e-7), math.log(100.0)
+QUIETEST, LOUDEST = math.log(1e-6), math.log(100.0)
 """Noise relative to the kernel's diagonal, in logarithms."""
 SMALLEST, LARGEST = -8.0, 4.0
 """Log scales."""
@@ -54,7 +56,7 @@ class Task:
     Attributes:
         X: n×d.
         Y: n×C.
-        weights: of the samples, (n,), 1 on average.
+        weights: of the samples, (n,), above 0: 2 counts like two equal rows.
     """
 
     X: Array
@@ -83,10 +85,12 @@ def evidence(
     """Return minus the log evidence (up to a constant), and its gradient in (scales, noise)."""
     n, d = task.X.shape
     outputs = task.Y.shape[1]
-    rows, lengths = unit_rows(task.X, settings.scales)
+    rows, _ = unit_rows(task.X, settings.scales)
     rho = rows @ rows.T
     first = profile.values[0]
-    K, slope = pick("profiles", CPU).kernel_and_slope(rho, profile.values / first, profile.slopes / first)
+    K, slope = pick("profiles", CPU).kernel_and_slope(
+        rho, profile.values / first, profile.slopes / first
+    )
     noise = settings.relative_noise / task.weights
     A = torch.from_numpy(K)
     A.diagonal().add_(torch.from_numpy(noise))
@@ -96,11 +100,13 @@ def evidence(
     inverse = torch.cholesky_inverse(factor)
     Y = torch.from_numpy(task.Y)
     alpha = inverse @ Y
-    size = (Y * alpha).sum(0).clamp_min(1e-300) / n  # c_k
-    value = float(outputs * factor.diagonal().log().sum() + n / 2 * size.log().sum())
+    count = float(task.weights.sum())
+    size = (Y * alpha).sum(0).clamp_min(1e-300) / count  # c_k
+    value = float(outputs * factor.diagonal().log().sum() + count / 2 * size.log().sum())
+    value += outputs / 2 * (count - n) * settings.noise
     # d value / d A
     pull = inverse.mul_(outputs / 2).addmm_(alpha / size, alpha.T, alpha=-0.5)
-    by_noise = float(pull.diagonal() @ torch.from_numpy(noise))
+    by_noise = float(pull.diagonal() @ torch.from_numpy(noise)) + outputs / 2 * (count - n)
     # rho_ij = r_i^T r_j / (|r_i| |r_j|) with r = (x ∘ w, 1)
     by_rho = pull.numpy() * slope
     own = np.einsum("ij,ij->i", by_rho, rho)
@@ -118,9 +124,16 @@ def evidence(
 
 
 def most_evident(
-    task: Task, profile: Profile, start: Settings, *, spread: float, reach: float, steps: int
+    task: Task,
+    profile: Profile,
+    start: Settings,
+    *,
+    spread: float,
+    reach: float,
+    steps: int,
+    noise: float | None = None,
 ) -> tuple[Settings, float]:
-    """Climb from ``start``; with ``spread`` 0 all scales move together.
+    """Climb from ``start``; with ``spread`` 0 all scales move together, ``noise`` may be fixed.
 
     Returns:
         The settings found, and minus their log evidence.
@@ -140,12 +153,13 @@ def most_evident(
 
     first = [0.0] if together else list(np.clip(start.scales, SMALLEST, LARGEST))
     bounds = [(-4.0, 4.0)] if together else [(SMALLEST, LARGEST)] * len(start.scales)
+    quietest, loudest = (QUIETEST, LOUDEST) if noise is None else (noise, noise)
     found = minimize(
         climb,
-        np.array([*first, min(max(start.noise, QUIETEST), LOUDEST)]),
+        np.array([*first, min(max(start.noise, quietest), loudest)]),
         jac=True,
         method="L-BFGS-B",
-        bounds=[*bounds, (QUIETEST, LOUDEST)],
+        bounds=[*bounds, (quietest, loudest)],
         options={"maxiter": steps, "ftol": 1e-6},
     )
     return unpack(found.x), float(found.fun)

@@ -86,7 +86,7 @@ class Factors:
                 self.recompress()
             self.append(left, right)
             if self.rank > most:
-                self.recompress()
+                self.fold()
             return
         r = right.shape[0]
         block = self.left[-r:]
@@ -129,6 +129,15 @@ class Factors:
         m_out, m_in = self.left.shape[1], self.right.shape[0]
         record("dense", flops=2 * m_out * m_in * self.rank, bytes=8 * m_out * m_in)
         return self.left.T @ self.right.T
+
+    def fold(self) -> None:
+        """Multiply out over the shorter side: beyond its length factors only repeat themselves."""
+        m_out, m_in = self.left.shape[1], self.right.shape[0]
+        record("fold", flops=2 * self.rank * m_out * m_in, bytes=self.nbytes)
+        one = torch.eye(min(m_in, m_out), dtype=self.left.dtype, device=self.left.device)
+        product = self.right @ self.left
+        self.replace(*((product, one) if m_in <= m_out else (one, product)))
+        self.settled = self.rank
 
     def recompress(self) -> None:
         """Bring the factors to their true rank: two QR and one small singular value problem.

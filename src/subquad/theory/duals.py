@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from subquad.activations.smooth import Everywhere
 from subquad.errors import InvalidInput
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.integer[Any]]
 
 NODES = 2049
 """Angles that are tabulated, 0 and pi included."""
@@ -94,7 +96,10 @@ def dual(activation: Activation) -> Dual:
     elif isinstance(activation, LeakyReLU):
         # sigma(g) = g_+ - a (-g)_+, and -g_2 lies at the angle pi - theta.
         a, (fire, ramp) = activation.slope_below, _quadrant(0.0)
-        both, ramps = (1 + a * a) * fire + 2 * a * fire[::-1], (1 + a * a) * ramp - 2 * a * ramp[::-1]
+        both, ramps = (
+            (1 + a * a) * fire + 2 * a * fire[::-1],
+            (1 + a * a) * ramp - 2 * a * ramp[::-1],
+        )
         return _finish(activation, both, ramps, (1 - a) ** 2 * _density(0.0, theta))
     elif isinstance(activation, Everywhere):
         return _smooth(activation)
@@ -146,8 +151,8 @@ def _smooth(activation: Everywhere) -> Dual:
     rho = np.cos(theta)
     values, slopes = hermite(activation)
     c = activation.normaliser
-    pull = np.polynomial.polynomial.Polynomial(slopes**2)
-    kappa = 2 * c * np.polynomial.polynomial.polyval(rho, values**2)
+    pull: Any = np.polynomial.polynomial.Polynomial(slopes**2)
+    kappa: Any = 2 * c * np.polynomial.polynomial.polyval(rho, values**2)
     sine = np.sin(theta)
     return Dual(
         Curve(kappa, -2 * c * sine * pull(rho)), Curve(c * pull(rho), -c * sine * pull.deriv()(rho))

@@ -13,7 +13,7 @@ import numpy as np
 
 from subquad.activations import Activation
 from subquad.checks import choice, integer
-from subquad.theory.duals import Array, Curve, angles, dual
+from subquad.theory.duals import Curve, angles, dual
 
 Profile = Curve
 
@@ -45,7 +45,7 @@ def profile(activation: Activation, depth: int, layers: str = "last") -> Profile
         value = np.clip(value, -1.0, 1.0)
         rhos.append((value, slope * turn))
         sine = np.sqrt(1 - value * value)
-        # At theta = 0 the angle's slope is sqrt(2 pull / (2 c E[sigma'^2])): the limit of the ratio.
+        # At theta = 0 both vanish; their ratio is the square root of kappa's curvature.
         safe = np.where(sine > 1e-7, sine, 1.0)
         turn = np.where(sine > 1e-7, -slope * turn / safe, turn * _first_turn(found.pull))
         angle = np.arccos(value)

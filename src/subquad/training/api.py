@@ -189,6 +189,9 @@ def train(
         if spare is not None:
             spare = (spare * net.widths[-1]).to(net.device)
             state = SlackedState(state, spare)
+        # With slack the network hardly moves, and leaving rows out is closest to training anew
+        # where it started; several outputs in sample space keep no Jacobian of that point.
+        at_start = None if spare is None or (in_samples and net.outputs > 1) else state.jacobian()
     size = float(target.norm())
     wanted = target
     if center:
@@ -228,7 +231,10 @@ def train(
         remedy = conflicting_rows(inputs, target) or remedy
     state.release()
     # A sample-space Jacobian is formed already and holds little; a maintained one takes a pass.
-    jacobian = functools.partial(_same, state.jacobian()) if in_samples else state.jacobian
+    where: Any = at_start
+    if where is None and in_samples:
+        where = state.jacobian()
+    jacobian = state.jacobian if where is None else functools.partial(_same, where)
     outputs = state.outputs
     result = TrainResult(
         Predictor(state.net, net if center else None),
@@ -239,9 +245,7 @@ def train(
         cost,
         time.perf_counter() - started,
         found.notes,
-        lambda groups=None, ordered=False: left_out_of(
-            jacobian(), outputs, target, shift, wanted, initial, groups=groups, ordered=ordered
-        ),
+        lambda **how: left_out_of(jacobian(), outputs, target, shift, wanted, initial, **how),
     )
     if throw and result.status not in ("converged", "stopped"):
         raise TrainingFailed(f"training {result.status}: {result.remedy}")

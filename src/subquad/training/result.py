@@ -156,7 +156,9 @@ class TrainResult:
         """Return predictions for the rows of X: (n,) or (n, outputs)."""
         return self.predictor.predict(X)
 
-    def loo_predictions(self, groups: object = None, *, ordered: bool = False) -> Tensor:
+    def loo_predictions(
+        self, groups: object = None, *, counts: Tensor | None = None, ordered: bool = False
+    ) -> Tensor:
         """Return each training row's prediction without it: (n,) or (n, outputs).
 
         In closed form for the network linearised at the trained point, see
@@ -164,6 +166,7 @@ class TrainResult:
 
         Args:
             groups: one label per row; all rows of a group are left out together.
+            counts: how many equal rows each row stands for; one of them is left out.
             ordered: rows stand in the order of time, and a row is predicted from those before it.
         """
         assert self.leave_out is not None
@@ -173,7 +176,7 @@ class TrainResult:
                 raise InvalidInput("loo_predictions takes groups or ordered=True, not both")
             _, numbered = np.unique(np.asarray(groups), return_inverse=True)
             labels = torch.from_numpy(numbered.reshape(-1))
-        found = self.leave_out(groups=labels, ordered=ordered)
+        found = self.leave_out(groups=labels, counts=counts, ordered=ordered)
         return found[:, 0] if found.shape[1] == 1 else found
 
     def state(self) -> tuple[dict[str, object], dict[str, Tensor]]:

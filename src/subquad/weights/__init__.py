@@ -13,6 +13,7 @@ from subquad.weights.dense import DenseWeight
 from subquad.weights.gaussian import GaussianWeight
 from subquad.weights.hadamard import HadamardWeight
 from subquad.weights.mapped import MappedWeight
+from subquad.weights.sobol import MOST_INPUTS, sobol
 from subquad.weights.sparse import SparseGaussianWeight, nonzeros
 
 _MAKERS: dict[str, Callable[[int, int, int, torch.dtype, torch.device], FrozenWeight]] = {
@@ -21,6 +22,7 @@ _MAKERS: dict[str, Callable[[int, int, int, torch.dtype, torch.device], FrozenWe
     "hadamard": HadamardWeight,
     "circulant": CirculantWeight,
     "sparse": SparseGaussianWeight,
+    "sobol": sobol,
 }
 
 KINDS: tuple[str, ...] = tuple(_MAKERS)
@@ -46,6 +48,8 @@ def stored_bytes(kind: str, m_out: int, m_in: int, item: int) -> int:
     >>> stored_bytes("dense", 100, 50, 4), stored_bytes("hadamard", 100, 50, 4)
     (20000, 1536)
     """
+    if kind == "sobol":
+        kind = "dense" if m_in <= MOST_INPUTS else "hadamard"
     if kind == "dense":
         return item * m_out * m_in
     if kind == "sparse":

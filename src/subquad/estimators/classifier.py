@@ -1,0 +1,131 @@
+"""`SubquadClassifier`: classes of a table's rows with calibrated probabilities, nothing to tune."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from subquad.activations import Activation
+from subquad.errors import InvalidInput
+from subquad.estimators.base import fit_ensemble
+from subquad.estimators.calibration import calibrate
+from subquad.estimators.common import SubquadEstimator
+from subquad.theory.duals import Array
+
+
+class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc]
+    """Classification by wide networks trained to the end, every setting chosen from the data.
+
+    One network per class (one alone for two classes) is trained by squared loss on +1 and -1;
+    scores of rows left out calibrate the probabilities. Otherwise as
+    :class:`subquad.SubquadRegressor`, whose arguments these are.
+
+    Args:
+        class_weight: weights of the classes as a mapping, "balanced", or None.
+
+    Attributes:
+        classes_: the classes.
+        calibration_: sharpness and offsets that make probabilities of scores.
+        loo_score_: accuracy on rows left out; ``loo_prediction_`` holds their scores.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SubquadClassifier(random_state=0).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int | str = "auto",
+        depth: int | str = "auto",
+        shift: float | str = "auto",
+        layers: str = "auto",
+        activation: Activation | str = "auto",
+        ridge: float | str = "auto",
+        metric: str = "auto",
+        weights: str = "sobol",
+        members: int = 3,
+        max_iter: int = 10,
+        class_weight: Any = None,
+        validation: str = "rows",
+        max_memory: float | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.width = width
+        self.depth = depth
+        self.shift = shift
+        self.layers = layers
+        self.activation = activation
+        self.ridge = ridge
+        self.metric = metric
+        self.weights = weights
+        self.members = members
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.validation = validation
+        self.max_memory = max_memory
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> SubquadClassifier:
+        """Fit n×d inputs and n class labels.
+
+        Args:
+            X: inputs.
+            y: labels, numbers or text.
+            sample_weight: at least 0; a row of weight 2 counts like two rows.
+            groups: one label per row, with validation="groups".
+        """
+        X, y = self._checked_pair(X, y, multi_output=False)
+        check_classification_targets(y)
+        weights, validation = self._checked_rows(len(X), sample_weight, groups)
+        kept = weights > 0
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        present = np.unique(labels[kept])
+        if len(present) < 2:
+            raise InvalidInput(
+                f"y has one class, {self.classes_[present[0]]!r}: classification needs at least two"
+            )
+        if self.class_weight is not None:
+            each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            weights = weights * each[labels]
+        count = len(self.classes_)
+        signs = np.where(labels[:, None] == np.arange(count), 1.0, -1.0)
+        Y = signs[:, 1:] if count == 2 else signs
+        self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
+        self._set_fitted()
+        scores = self._ensemble.left_out
+        self.loo_prediction_ = scores
+        self.calibration_ = calibrate(scores, labels[kept], count, weights[kept])
+        seen = np.isfinite(scores).all(axis=1)
+        guessed = self.calibration_.logits(scores[seen]).argmax(axis=1)
+        self.loo_score_ = float(
+            np.average(guessed == labels[kept][seen], weights=weights[kept][seen])
+        )
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return calibrated logits: (n,) for two classes, else (n, classes)."""
+        logits = self._logits(X)
+        found: Array = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+        return found
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities, n×classes."""
+        check_is_fitted(self)
+        return self.calibration_(self._ensemble.predict(self._checked(X)))
+
+    def predict(self, X: Any) -> Any:
+        """Return the likeliest class of each row."""
+        return self.classes_[self._logits(X).argmax(axis=1)]
+
+    def _logits(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self.calibration_.logits(self._ensemble.predict(self._checked(X)))

@@ -1,0 +1,101 @@
+"""What scikit-learn asks of an estimator, for both of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from subquad.errors import InvalidInput
+from subquad.estimators.base import Choices, Ensemble, mean_ridge, validation_of
+from subquad.estimators.member import Member
+from subquad.estimators.search import Validation
+from subquad.theory.duals import Array
+
+
+class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
+    """Checks of what is given, and attributes of what was found."""
+
+    _ensemble: Ensemble
+    members: int
+    max_iter: int
+    max_memory: float | str | None
+    random_state: Any
+    validation: str
+    weights: str
+
+    def _choices(self) -> Choices:
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        names = ("width", "depth", "shift", "layers", "activation", "ridge", "metric", "weights")
+        settings = {name: getattr(self, name) for name in names}
+        return Choices(
+            **settings,
+            members=self.members,
+            max_iter=self.max_iter,
+            max_memory=self.max_memory,
+            seed=int(seed),
+        )
+
+    def _checked_pair(self, X: Any, y: Any, *, multi_output: bool) -> tuple[Array, Any]:
+        X, y = validate_data(
+            self,
+            _plain(X),
+            _plain(y),
+            multi_output=multi_output,
+            y_numeric=multi_output,
+            dtype=np.float64,
+            ensure_min_samples=2,
+        )
+        return X, y
+
+    def _checked(self, X: Any) -> Array:
+        found: Array = validate_data(self, _plain(X), reset=False, dtype=np.float64)
+        return found
+
+    def _checked_rows(self, n: int, sample_weight: Any, groups: Any) -> tuple[Array, Validation]:
+        weights = _check_sample_weight(
+            _plain(sample_weight), np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
+        )
+        if np.count_nonzero(weights) < 2:
+            raise InvalidInput("sample_weight must be above 0 in at least 2 rows")
+        return weights, validation_of(self.validation, groups, n)
+
+    def _set_fitted(self) -> None:
+        """Lay open what was chosen."""
+        ensemble = self._ensemble
+        self.feature_importances_ = ensemble.importances
+        self.members_ = [
+            {**_described(member), "weight": float(weight)}
+            for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
+        ]
+        first = self.members_[int(np.argmax(ensemble.weights))]
+        self.chosen_ = {
+            **{k: v for k, v in first.items() if k not in ("weight", "spread")},
+            "ridge": mean_ridge(ensemble),
+            "weights": self.weights,
+        }
+        self.n_iter_ = max((training.iterations for training in ensemble.trainings), default=0)
+
+
+def _described(member: Member) -> dict[str, Any]:
+    recipe = member.recipe
+    return {
+        "activation": type(recipe.activation).__name__,
+        "depth": recipe.depth,
+        "shift": recipe.activation.threshold,
+        "layers": recipe.layers,
+        "spread": recipe.spread,
+        "width": member.width,
+        "ridge": member.settings.relative_noise * float(recipe.profile.values[0]),
+    }
+
+
+def _plain(values: Any) -> Any:
+    """Return torch's tensors as NumPy's arrays; anything else as it is."""
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values

@@ -1,0 +1,167 @@
+"""`SubquadRegressor`: the best function of a table's rows, with nothing to tune."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from subquad.activations import Activation
+from subquad.checks import number
+from subquad.estimators.base import fit_ensemble
+from subquad.estimators.common import SubquadEstimator
+from subquad.estimators.uncertainty import conformal_factor
+from subquad.theory.duals import Array
+
+
+class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
+    """Regression by wide networks trained to the end, every setting chosen from the data.
+
+    Input scales, noise, and the networks' depth and activation are chosen by the evidence of the
+    infinitely wide network's kernel; up to ``members`` networks are then trained by exact
+    Gauss-Newton steps and averaged by their left-out predictions.
+
+    Args:
+        width: neurons of a layer; "auto" is 16,384 for shifted ReLU and 2,048 for smooth ones.
+        depth: hidden layers, or "auto".
+        shift: b of the shifted ReLU, or "auto"; if given, no other activation is tried.
+        layers: "last", "all" or "auto" that learn.
+        activation: "auto" (shifted ReLU and GELU), a name, or a subquad activation.
+        ridge: in units of G/m, or "auto".
+        metric: "auto", "learned" or "equal" scales of the inputs.
+        weights: kind of the frozen weights.
+        members: networks to average, at most.
+        max_iter: Gauss-Newton iterations of each, at most.
+        validation: what settings are judged by: "rows" left out one at a time; "groups" left out
+            together (give ``groups`` to fit); "time": each row predicted from those before it.
+        max_memory: what the process may hold, such as "6GB" or "50%".
+        random_state: seed of weights and of draws.
+
+    Attributes:
+        n_features_in_: number of inputs.
+        feature_importances_: each input's share of the learned metric.
+        loo_prediction_: what each training row would be without it, from the trained networks.
+        loo_score_: R² of these.
+        chosen_: settings of the weightiest member.
+        members_: recipe, noise, weight and width of each.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = SubquadRegressor(random_state=0).fit(X[:100], y[:100])
+    >>> model.predict(X[100:102]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int | str = "auto",
+        depth: int | str = "auto",
+        shift: float | str = "auto",
+        layers: str = "auto",
+        activation: Activation | str = "auto",
+        ridge: float | str = "auto",
+        metric: str = "auto",
+        weights: str = "sobol",
+        members: int = 3,
+        max_iter: int = 10,
+        validation: str = "rows",
+        max_memory: float | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.width = width
+        self.depth = depth
+        self.shift = shift
+        self.layers = layers
+        self.activation = activation
+        self.ridge = ridge
+        self.metric = metric
+        self.weights = weights
+        self.members = members
+        self.max_iter = max_iter
+        self.validation = validation
+        self.max_memory = max_memory
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> SubquadRegressor:
+        """Fit n×d inputs and n targets, or n×C.
+
+        Args:
+            X: inputs.
+            y: targets.
+            sample_weight: at least 0; a row of weight 2 counts like two rows.
+            groups: one label per row, with validation="groups".
+        """
+        X, y = self._checked_pair(X, y, multi_output=True)
+        target = np.asarray(y, dtype=np.float64)
+        self._single = target.ndim == 1
+        Y = target[:, None] if self._single else target
+        weights, validation = self._checked_rows(len(X), sample_weight, groups)
+        size = np.abs(Y).max(axis=0)
+        self._size = np.where(size > 0, size, 1.0)
+        self._ensemble = fit_ensemble(X, Y / self._size, weights, self._choices(), validation)
+        kept = weights > 0
+        self._set_fitted()
+        left_out = self._ensemble.left_out * self._size
+        self.loo_prediction_ = self._shaped(left_out)
+        self.loo_score_ = _r2(Y[kept], left_out, weights[kept])
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return predictions for new rows; with ``return_std`` their deviations, too.
+
+        The deviation is that of a new target, noise included.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        means = self._shaped(self._ensemble.predict(X) * self._size)
+        if not return_std:
+            return means
+        return means, self._shaped(self._ensemble.deviation(X) * self._size)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Any, Any]:
+        """Return lower and upper ends of intervals that hold a share of new targets.
+
+        Args:
+            X: new rows.
+            coverage: the share, between 0 and 1.
+        """
+        check_is_fitted(self)
+        number("coverage", coverage, above=True, most=1.0)
+        X = self._checked(X)
+        ensemble = self._ensemble
+        seen = np.isfinite(ensemble.left_out).all(axis=1)
+        residuals = (ensemble.task.Y + ensemble.offset - ensemble.left_out)[seen]
+        deviations = ensemble.left_out_deviation()[seen]
+        factors = np.array(
+            [
+                conformal_factor(residuals[:, c], deviations[:, c], coverage)
+                for c in range(residuals.shape[1])
+            ]
+        )
+        middle = ensemble.predict(X) * self._size
+        reach = factors * ensemble.deviation(X) * self._size
+        return self._shaped(middle - reach), self._shaped(middle + reach)
+
+    def _shaped(self, values: Array) -> Any:
+        return values[:, 0] if self._single else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+
+def _r2(Y: Array, predictions: Array, weights: Array) -> float:
+    """Weighted R² over the rows that were predicted, outputs averaged."""
+    from sklearn.metrics import r2_score
+
+    seen = np.isfinite(predictions).all(axis=1)
+    if seen.sum() < 2:
+        return float("nan")
+    return float(r2_score(Y[seen], predictions[seen], sample_weight=weights[seen]))

@@ -1,0 +1,224 @@
+"""From a table to settings: which networks, input scales and noise explain the targets.
+
+Everything happens on the infinitely wide network's kernel, where a candidate costs one
+decomposition: first one common scale, then scales that may lie apart a little, then freely; then
+the family's other networks at the scales found. Left-out predictions are closed forms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from subquad.estimators.evidence import (
+    LOUDEST,
+    QUIETEST,
+    Settings,
+    Task,
+    kernel,
+    most_evident,
+    unit_rows,
+)
+from subquad.estimators.recipe import SPREADS, Recipe
+from subquad.theory.duals import Array, Integers
+from subquad.training.leaveout import foretold, leave_one_out
+
+SCALED_ROWS = 600
+"""Rows that input scales are learned from; a random share where there are more."""
+STRUCTURE_ROWS = 250
+"""Rows that decide between depths and shifts."""
+MARGIN = 2.0
+"""Log evidence by which another network of the family must win."""
+ALL_LAYERS_MARGIN = 0.05
+"""The same per row for training all layers, which costs far more."""
+STEPS = {0.0: 12, 0.4: 25, 1.0: 20}
+NOISES = (1.0, 4.0, 16.0)
+"""Where rows depend on each other, evidence takes what they share for signal: noise this many
+times as large is tried, too, and judged by what is left out."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings found for a recipe, and what they predict of rows left out.
+
+    Attributes:
+        recipe, settings: what was found.
+        cost: minus its log evidence.
+        left_out: n×C; rows not judged are NaN.
+    """
+
+    recipe: Recipe
+    settings: Settings
+    cost: float
+    left_out: Array
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What is left out together: single rows, groups of rows, or all that is later.
+
+    Attributes:
+        groups: (n,) integers, or None.
+        ordered: whether a row is predicted from those before it alone.
+    """
+
+    groups: Integers | None = None
+    ordered: bool = False
+
+    @property
+    def dependent(self) -> bool:
+        """Whether rows may depend on each other."""
+        return self.groups is not None or self.ordered
+
+
+def candidates(
+    families: list[list[Recipe]],
+    task: Task,
+    validation: Validation,
+    *,
+    noise: float | None,
+    metric: str,
+    seed: int,
+    tell: Callable[[str], None],
+) -> list[Candidate]:
+    """Return settings for every family: equal scales, and learned ones.
+
+    Args:
+        families: networks to choose from, see :func:`subquad.estimators.recipe.families`.
+        task: standardised inputs and targets.
+        validation: what is left out together.
+        noise: relative to the kernel's diagonal, where it is given.
+        metric: "equal" leaves learned scales out, "learned" leaves equal ones out, "auto" neither.
+        seed: of the rows that are drawn where there are many.
+        tell: is told what is done.
+    """
+    d = task.X.shape[1]
+    few = drawn(task, SCALED_ROWS, seed)
+    found = []
+    for family in families:
+        base = family[0]
+        tell(f"scales of {type(base.activation).__name__}")
+        start = Settings(np.full(d, -0.5 * math.log(d)), -2.0)
+        settings: list[tuple[Recipe, Settings, float]] = []
+        for spread in (0.0,) if metric == "equal" or d == 1 else (0.0, *SPREADS):
+            start, cost = _climb(few, base.freed(spread), start, noise, STEPS[spread])
+            settings.append((base.freed(spread), start, cost))
+        if metric == "learned" and d > 1:
+            settings = settings[1:]
+        settings = _restructured(family, settings, drawn(few, STRUCTURE_ROWS, seed), noise)
+        for recipe, chosen, cost in settings:
+            found.append(_judged(recipe, chosen, cost, task, validation, noise))
+    return found
+
+
+def drawn(task: Task, rows: int, seed: int) -> Task:
+    """Return a random share of a task's rows, in their order."""
+    n = len(task.X)
+    if n <= rows:
+        return task
+    kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
+    return Task(task.X[kept], task.Y[kept], task.weights[kept])
+
+
+def _climb(
+    task: Task, recipe: Recipe, start: Settings, noise: float | None, steps: int
+) -> tuple[Settings, float]:
+    fixed = None if noise is None else math.log(noise / float(recipe.profile.values[0]))
+    return most_evident(
+        task,
+        recipe.profile,
+        start,
+        spread=recipe.spread,
+        reach=recipe.reach,
+        steps=steps,
+        noise=fixed,
+    )
+
+
+def _restructured(
+    family: list[Recipe],
+    settings: list[tuple[Recipe, Settings, float]],
+    task: Task,
+    noise: float | None,
+) -> list[tuple[Recipe, Settings, float]]:
+    """Exchange the family's first network for one that explains the targets clearly better."""
+    if len(family) == 1:
+        return settings
+    _, scales, _ = settings[-1]
+    best, least, moved, quieter = family[0], math.inf, 0.0, 0.0
+    for recipe in family:
+        tied = recipe.freed(0.0)  # scales move together
+        found, cost = _climb(task, tied, scales, noise, 6)
+        if recipe is not family[0]:
+            cost += ALL_LAYERS_MARGIN * len(task.X) if recipe.layers == "all" else MARGIN
+        if cost < least:
+            best, least = recipe, cost
+            moved = float(found.scales[0] - scales.scales[0])
+            quieter = found.noise - scales.noise
+    if best is family[0]:
+        return settings
+    return [
+        (
+            best.freed(recipe.spread),
+            Settings(s.scales + moved, min(max(s.noise + quieter, QUIETEST), LOUDEST)),
+            cost,
+        )
+        for recipe, s, cost in settings
+    ]
+
+
+def _judged(
+    recipe: Recipe,
+    settings: Settings,
+    cost: float,
+    task: Task,
+    validation: Validation,
+    noise: float | None,
+) -> Candidate:
+    """Predict left-out rows; where rows depend on each other, by the best of several noises."""
+    rows, _ = unit_rows(task.X, settings.scales)
+    K = torch.from_numpy(kernel(recipe.profile, rows))
+    best: Candidate | None = None
+    least = math.inf
+    for factor in NOISES if validation.dependent and noise is None else (1.0,):
+        tried = replace(settings, noise=min(settings.noise + math.log(factor), LOUDEST))
+        left_out = left_out_by(K, tried.relative_noise, task, validation)
+        seen = np.isfinite(left_out).all(axis=1)
+        error = float((task.weights[seen, None] * (left_out - task.Y)[seen] ** 2).mean())
+        if error < least:
+            best, least = Candidate(recipe, tried, cost, left_out), error
+    assert best is not None
+    return best
+
+
+def left_out_by(K: torch.Tensor, noise: float, task: Task, validation: Validation) -> Array:
+    """Return what every row would be without it, by the kernel K; outputs share it."""
+    weights = torch.from_numpy(task.weights)
+    shift, zero = noise / weights, torch.zeros(len(weights), 1, dtype=torch.float64)
+    groups = None if validation.groups is None else torch.from_numpy(validation.groups)
+    if groups is None and not validation.ordered:
+        A = K.clone()
+        A.diagonal().add_(shift)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(A))
+        own, target = inverse.diagonal()[:, None], torch.from_numpy(task.Y)
+        # As :func:`subquad.training.leaveout.leave_one_out` for outputs that share one kernel.
+        stay = ((weights.clamp_min(1) - 1) / (shift * weights))[:, None]
+        missed = (inverse @ target) / own / (1 + stay * (1 / own - shift[:, None]))
+        found: Array = (target - missed).numpy()
+        return found
+    columns = []
+    for column in task.Y.T:
+        target = torch.from_numpy(column)[:, None]
+        columns.append(
+            foretold(K, shift, target, zero)
+            if validation.ordered
+            else leave_one_out(K, shift, target, zero, groups)
+        )
+    found = torch.cat(columns, 1).numpy()
+    if validation.ordered:
+        found[: len(found) // 3] = np.nan  # the first rows have too few before them
+    return found
