@@ -1,0 +1,141 @@
+"""Gaussian processes of scikit-learn, with one length a column (ARD)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.preprocessing import StandardScaler
+
+from subquad.bench.accuracy.tuning import Array, best_of, inner_folds, loss, one_hot
+
+ITERATIONS = 60
+LENGTHS = (1e-2, 1e4)
+KERNELS = ("rbf", "matern", "rbf ard", "matern ard")
+
+
+class Process:
+    """A Gaussian process: its kernel's settings by marginal likelihood, its kernel by the folds.
+
+    Squared-exponential and Matérn-5/2 kernels are optimised with one common length, then, from
+    there, with a length a column; which of the four is used is decided on the inner folds, the
+    settings held. Two classes are those of GaussianProcessClassifier; more than two are regressed
+    on, one ±1 column each under a common kernel, since one such classifier a class takes minutes.
+    Their probabilities are those of the largest latent value's sign, scaled to sum to one.
+    Untuned is the squared-exponential kernel with one length.
+    """
+
+    def __init__(self, classes: bool, seed: int, tuned: bool = True) -> None:
+        self.classes, self.seed, self.tuned = classes, seed, tuned
+
+    def fit(self, X: Array, y: Array) -> Process:
+        """Optimise the kernels, choose one, and fit it."""
+        self.scaler = StandardScaler().fit(X)
+        X = self.scaler.transform(X)
+        self.classes_ = np.unique(y)
+        self.latent = self.classes and len(self.classes_) == 2
+        kernels = self._optimised(X, y, KERNELS if self.tuned else KERNELS[:1])
+        folds = list(inner_folds(y, self.classes, self.seed))
+
+        def judge(settings: Any) -> float:
+            losses = []
+            for train, test in folds:
+                part = _Fixed(self, kernels[settings["kernel"]]).fit(X[train], y[train])
+                losses.append(loss(part, X[test], y[test], self.classes))
+            return float(np.mean(losses))
+
+        self.chosen = best_of([{"kernel": name} for name in kernels], judge)
+        self.fitted = _Fixed(self, kernels[self.chosen["kernel"]]).fit(X, y)
+        if self.classes:
+            self.predict_proba: Callable[[Array], Array] = self._probabilities
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Means, or the likeliest classes."""
+        return self.fitted.predict(self.scaler.transform(X))
+
+    def _probabilities(self, X: Array) -> Array:
+        return self.fitted.predict_proba(self.scaler.transform(X))
+
+    def _optimised(self, X: Array, y: Array, names: tuple[str, ...]) -> dict[str, Any]:
+        width = X.shape[1]
+        kernels: dict[str, Any] = {}
+        for name in names:
+            kind, _, ard = name.partition(" ")
+            length: Any = np.sqrt(width)
+            variance, noise = 1.0, 0.1
+            if ard:
+                begin = kernels[kind]
+                product = begin if self.latent else begin.k1
+                variance = product.k1.constant_value
+                length = np.full(width, product.k2.length_scale)
+                noise = 0.1 if self.latent else begin.k2.noise_level
+            shape = RBF if kind == "rbf" else Matern
+            extra = {} if kind == "rbf" else {"nu": 2.5}
+            kernel = ConstantKernel(variance, (1e-3, 1e4)) * shape(length, LENGTHS, **extra)
+            if not self.latent:
+                kernel = kernel + WhiteKernel(noise, (1e-6, 1e1))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                kernels[name] = self.model(kernel, _optimise).fit(X, self.target(y)).kernel_
+        return kernels
+
+    def model(self, kernel: Any, optimiser: Any) -> Any:
+        """The model behind, with a kernel of its own."""
+        if self.latent:
+            return GaussianProcessClassifier(kernel, optimizer=optimiser)
+        return GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=optimiser, normalize_y=True)
+
+    def target(self, y: Array) -> Array:
+        """What the model behind is fitted to."""
+        if self.classes and not self.latent:
+            return 2 * one_hot(y, self.classes_) - 1
+        return y
+
+
+class _Fixed:
+    """A process whose kernel is no longer changed."""
+
+    def __init__(self, owner: Process, kernel: Any) -> None:
+        self.owner, self.model = owner, owner.model(kernel, None)
+        self.classes_ = owner.classes_
+        if owner.classes:
+            self.predict_proba: Callable[[Array], Array] = self._probabilities
+
+    def fit(self, X: Array, y: Array) -> _Fixed:
+        """Condition on the rows."""
+        self.model.fit(X, self.owner.target(y))
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Means, or the likeliest classes."""
+        if not self.owner.classes or self.owner.latent:
+            return np.asarray(self.model.predict(X))
+        return self.classes_[np.asarray(self.model.predict(X)).argmax(axis=1)]
+
+    def _probabilities(self, X: Array) -> Array:
+        if self.owner.latent:
+            return np.asarray(self.model.predict_proba(X))
+        means, deviations = self.model.predict(X, return_std=True)
+        found = np.clip(norm.cdf(means / np.maximum(deviations, 1e-6)), 1e-6, None)
+        shares: Array = found / found.sum(axis=1, keepdims=True)
+        return shares
+
+
+def _optimise(objective: Any, start: Array, bounds: Array) -> tuple[Array, float]:
+    """L-BFGS-B, as scikit-learn itself uses, with a bound on its iterations."""
+    done = minimize(
+        objective,
+        start,
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+        options={"maxiter": ITERATIONS},
+    )
+    return done.x, float(done.fun)
