@@ -116,7 +116,7 @@ def _our_source() -> str:
     root = Path(subquad.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in ("bench", "cli", "runs"):
+        if path.relative_to(root).parts[0] not in ("bench", "cli"):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -127,9 +127,11 @@ class _Machine:
 
     def fit(self, X: Array, y: Array, X_judge: Array, y_judge: Array) -> None:
         """Fit, choosing the iteration by the second rows where that is wanted."""
-        shape = (lambda t: t) if self.owner.classes else (lambda t: t[:, None])
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            self.model.fit(X, shape(y), X_judge, shape(y_judge))
+            if self.owner.classes:
+                self.model.fit(X, y, X_judge, y_judge)
+            else:
+                self.model.fit(X, y[:, None], X_judge, y_judge[:, None])
         if not np.isfinite(self.predict(X_judge)).all():
             raise ArithmeticError("no finite prediction")
 

@@ -52,13 +52,16 @@ def loss(model: Any, X: Array, y: Array, classes: bool) -> float:
 class Standardised:
     """A regressor on targets of mean 0 and deviation 1, or a classifier as it is."""
 
-    def __init__(self, model: Any, classes: bool) -> None:
+    def __init__(self, model: Any, classes: bool, scale: bool = True) -> None:
         self.model, self.classes = model, classes
+        self.mean, self.scale = 0.0, 1.0
+        self._scaling = scale and not classes
 
     def fit(self, X: Array, y: Array) -> Standardised:
         """Fit the model; for numbers, on the standardised target."""
-        self.mean, self.scale = (0.0, 1.0) if self.classes else (y.mean(), y.std() or 1.0)
-        self.model.fit(X, y if self.classes else (y - self.mean) / self.scale)
+        if self._scaling:
+            self.mean, self.scale = float(y.mean()), float(y.std()) or 1.0
+        self.model.fit(X, (y - self.mean) / self.scale if self._scaling else y)
         return self
 
     def predict(self, X: Array) -> Array:
