@@ -106,7 +106,7 @@ def run(
         "points": [
             {"data": c.data, "task": sets[c.data].task, "peer": c.peer}
             | {"repeat": c.repeat, "fold": c.fold}
-            | {k: v for k, v in result.items() if k != "predict_seconds"}
+            | {k: v for k, v in result.items() if k not in ("predict_seconds", "chosen")}
             for c, result in results.items()
         ],
         **found,
