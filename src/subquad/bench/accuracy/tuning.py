@@ -132,22 +132,25 @@ def best_of(
 ) -> Settings:
     """The candidate of the lowest loss, of those that ``seconds`` are enough for.
 
-    A candidate that fails, or that predicts no finite number, is passed over.
+    The first is tried first, the others in mixed order, so that a search that ends early has seen
+    the whole range; of equal ones the earlier in the list wins. A candidate that fails is passed
+    over, and so is one whose loss is not finite.
     """
     began = time.perf_counter()
-    best, lowest = candidates[0], np.inf
-    for settings in candidates:
+    mixed = np.random.default_rng(0).permutation(np.arange(1, len(candidates)))
+    losses: dict[int, float] = {}
+    for i in (0, *mixed.tolist()):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = judge(settings)
+                found = judge(candidates[i])
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            continue
-        if found < lowest:
-            best, lowest = settings, found
+            found = np.inf
+        if np.isfinite(found):
+            losses[i] = found
         if time.perf_counter() - began > seconds:
             break
-    return best
+    return candidates[min(losses, key=lambda i: (losses[i], i), default=0)]
 
 
 def product(**axes: Sequence[Any]) -> list[dict[str, Any]]:
