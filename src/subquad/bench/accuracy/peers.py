@@ -68,7 +68,7 @@ def _process(classes: bool, seed: int, tuned: bool) -> Any:
 def _process_settings() -> Any:
     from subquad.bench.accuracy import process
 
-    return [process.KERNELS, process.LENGTHS, process.ITERATIONS]
+    return [process.KERNELS, process.LENGTHS, process.ITERATIONS, process.INNER_ITERATIONS]
 
 
 def _boosted(package: str) -> Callable[[bool, int, bool], Any]:

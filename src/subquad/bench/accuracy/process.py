@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
-from subquad.bench.accuracy.tuning import SECONDS, Array, best_of, inner_folds, loss, one_hot
+from subquad.bench.accuracy.tuning import SECONDS, Array, inner_folds, loss, one_hot
 
-ITERATIONS = 60
+ITERATIONS, INNER_ITERATIONS = 60, 30
 LENGTHS = (1e-2, 1e4)
 KERNELS = ("rbf", "matern", "rbf ard", "matern ard")
 
@@ -26,12 +26,15 @@ class Process:
     """A Gaussian process: its kernel's settings by marginal likelihood, its kernel by the folds.
 
     Squared-exponential and Matérn-5/2 kernels are optimised with one common length, then, from
-    there, with a length a column; which of the four is used is decided on the inner folds, the
-    settings held. Two classes are those of GaussianProcessClassifier; more than two are regressed
-    on, one ±1 column each under a common kernel, since one such classifier a class takes minutes.
-    Their probabilities are those of the largest latent value's sign, scaled to sum to one.
-    Untuned is the squared-exponential kernel with one length. Kernels that the seconds of a search
-    do not suffice for are left out, in the order of ``KERNELS``.
+    there, with a length a column. Of each pair the likelier is kept; whether one length or many,
+    which overfits where columns are many, the inner folds decide, optimising anew.
+
+    Two classes are those of GaussianProcessClassifier; more than two are regressed on, one ±1
+    column each under a common kernel, since one such classifier a class takes minutes. Their
+    probabilities are those of the sign of each latent value, scaled to sum to one.
+
+    Untuned is the squared-exponential kernel with one length. What the seconds of a search do not
+    suffice for is left out.
     """
 
     def __init__(self, classes: bool, seed: int, tuned: bool = True) -> None:
@@ -43,18 +46,10 @@ class Process:
         X = self.scaler.transform(X)
         self.classes_ = np.unique(y)
         self.latent = self.classes and len(self.classes_) == 2
+        self.optimiser = _Optimiser(ITERATIONS)
         kernels = self._optimised(X, y, KERNELS if self.tuned else KERNELS[:1])
-        folds = list(inner_folds(y, self.classes, self.seed))
-
-        def judge(settings: Any) -> float:
-            losses = []
-            for train, test in folds:
-                part = _Fixed(self, kernels[settings["kernel"]]).fit(X[train], y[train])
-                losses.append(loss(part, X[test], y[test], self.classes))
-            return float(np.mean(losses))
-
-        self.chosen = best_of([{"kernel": name} for name in kernels], judge)
-        self.fitted = _Fixed(self, kernels[self.chosen["kernel"]]).fit(X, y)
+        self.chosen = {"kernel": self._choose(X, y, kernels)}
+        self.fitted = _Fixed(self, kernels[self.chosen["kernel"]][0]).fit(X, y)
         if self.classes:
             self.predict_proba: Callable[[Array], Array] = self._probabilities
         return self
@@ -66,18 +61,37 @@ class Process:
     def _probabilities(self, X: Array) -> Array:
         return self.fitted.predict_proba(self.scaler.transform(X))
 
-    def _optimised(self, X: Array, y: Array, names: tuple[str, ...]) -> dict[str, Any]:
+    def _choose(self, X: Array, y: Array, kernels: dict[str, tuple[Any, float]]) -> str:
+        """The name of a kernel: the likelier of each pair, then the better on the inner folds."""
+        pairs = ([n for n in kernels if (" ard" in n) == many] for many in (False, True))
+        finalists = [max(pair, key=lambda n: kernels[n][1]) for pair in pairs if pair]
+        if len(finalists) < 2:
+            return finalists[0]
+        # A kernel of many lengths is optimised from its twin of one.
+        needed = [n for n in KERNELS if n in {*finalists, finalists[1].partition(" ")[0]}]
+        losses: dict[str, list[float]] = {name: [] for name in finalists}
+        self.optimiser.iterations = INNER_ITERATIONS
+        for train, test in inner_folds(y, self.classes, self.seed):
+            found = self._optimised(X[train], y[train], needed)
+            if len(found) < len(needed):  # no time is left
+                return finalists[1]
+            for name in finalists:
+                part = _Fixed(self, found[name][0]).fit(X[train], y[train])
+                losses[name].append(loss(part, X[test], y[test], self.classes))
+        return min(finalists, key=lambda n: float(np.mean(losses[n])))
+
+    def _optimised(self, X: Array, y: Array, names: Sequence[str]) -> dict[str, tuple[Any, float]]:
+        """Name → kernel and its log marginal likelihood."""
         width = X.shape[1]
-        kernels: dict[str, Any] = {}
-        optimiser = _Optimiser()
+        kernels: dict[str, tuple[Any, float]] = {}
         for name in names:
-            if kernels and optimiser.over:
+            if kernels and self.optimiser.over:
                 break
             kind, _, ard = name.partition(" ")
             length: Any = np.sqrt(width)
             variance, noise = 1.0, 0.1
             if ard:
-                begin = kernels[kind]
+                begin = kernels[kind][0]
                 product = begin if self.latent else begin.k1
                 variance = product.k1.constant_value
                 length = np.full(width, product.k2.length_scale)
@@ -89,7 +103,8 @@ class Process:
                 kernel = kernel + WhiteKernel(noise, (1e-6, 1e1))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                kernels[name] = self.model(kernel, optimiser).fit(X, self.target(y)).kernel_
+                model = self.model(kernel, self.optimiser).fit(X, self.target(y))
+            kernels[name] = (model.kernel_, float(model.log_marginal_likelihood_value_))
         return kernels
 
     def model(self, kernel: Any, optimiser: Any) -> Any:
@@ -137,7 +152,8 @@ class _Fixed:
 class _Optimiser:
     """L-BFGS-B, as scikit-learn itself uses, with a bound on its iterations and its seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, iterations: int) -> None:
+        self.iterations = iterations
         self.until = time.perf_counter() + SECONDS
 
     @property
@@ -163,6 +179,6 @@ class _Optimiser:
                 jac=True,
                 bounds=bounds,
                 method="L-BFGS-B",
-                options={"maxiter": ITERATIONS},
+                options={"maxiter": self.iterations},
             )
         return best
