@@ -96,6 +96,9 @@ def test_a_stopped_run_goes_on(result, cache, capsys):
     lost.unlink()
     damaged = next(cache.rglob("iris/svm/0-0of2.json"))
     damaged.write_text("{", encoding="utf-8")
+    before = run(quick=True, peers=PEERS, cache=cache, jobs=0, quiet=True)
+    assert (before["computed"], before["missing_cells"]) == (0, 2)
+    assert {row["folds"] for row in before["rows"]} == {1, 2}
     again = run(quick=True, peers=PEERS, cache=cache)
     assert again["computed"] == 2
     assert again["mean_rank"] == result["mean_rank"]
@@ -117,7 +120,7 @@ def test_for_people(result, capsys):
     ("given", "message"),
     [
         ({"rows": 100}, "rows must be one of 500, 2000"),
-        ({"jobs": 0}, "jobs must be an integer >= 1"),
+        ({"jobs": -1}, "jobs must be an integer >= 0"),
         ({"repeats": 0}, "repeats must be an integer >= 1"),
         ({"limit": 0.0}, "limit must be a finite number > 0"),
         ({"peers": "rigde"}, "did you mean 'ridge'"),

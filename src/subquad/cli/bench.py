@@ -42,7 +42,8 @@ def bench(
         int | None, typer.Option(min=1, help="Rows that sets are cut to: 500 or 2000 (accuracy).")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes side by side (accuracy).")
+        int | None,
+        typer.Option(min=0, help="Processes side by side; 0 tells what is known (accuracy)."),
     ] = None,
     peers: Annotated[str | None, typer.Option(help="Peers, with commas (accuracy).")] = None,
     data: Annotated[str | None, typer.Option(help="Sets, with commas (accuracy).")] = None,
