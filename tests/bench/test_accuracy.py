@@ -310,7 +310,8 @@ def test_another_grid_or_version_makes_other_cells(small, tmp_path, monkeypatch)
     given.store(one, worker.failed("kept", 0.0))
     assert given.known(one)["error"] == "kept"
     monkeypatch.setitem(classical.GRIDS, "ridge", [{"ridge__alpha": 1.0}])
-    assert given.known(one) is None
+    assert given.known(one)["error"] == "kept"  # a run keeps to what it began with
+    assert contest_of(small, tmp_path).known(one) is None
 
 
 def test_scores(small):

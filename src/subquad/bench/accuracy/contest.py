@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
@@ -57,14 +58,28 @@ class Contest:
 
     def key(self, cell: Cell) -> dict[str, Any]:
         """What a stored result must have been made from to count."""
-        peer = PEERS[cell.peer]
         return {
             "format": FORMAT,
-            "data": self.sets[cell.data].fingerprint,
-            "peer": peer.name,
-            "version": peer.version,
-            "settings": peer.fingerprint,
+            "data": self._sets_as_read[cell.data],
+            **self._peers_as_found[cell.peer],
             "limit": self.limit,
+        }
+
+    @functools.cached_property
+    def _sets_as_read(self) -> dict[str, str]:
+        return {name: data.fingerprint for name, data in self.sets.items()}
+
+    @functools.cached_property
+    def _peers_as_found(self) -> dict[str, dict[str, Any]]:
+        # Once: source that changes during a run must not pass for what was run.
+        found = (PEERS[name] for name in self.peers)
+        return {
+            peer.name: {
+                "peer": peer.name,
+                "version": peer.version,
+                "settings": peer.fingerprint,
+            }
+            for peer in found
         }
 
     def known(self, cell: Cell) -> dict[str, Any] | None:
