@@ -349,6 +349,7 @@ def test_every_peer_learns(small, task, name, monkeypatch):
         monkeypatch.setitem(classical.GRIDS, grid, classical.GRIDS[grid][:2])
     monkeypatch.setattr(classical, "FINAL_TREES", 20)
     monkeypatch.setattr(process, "ITERATIONS", 5)
+    monkeypatch.setattr(process, "INNER_ITERATIONS", 3)
     found = cell.run_cell(small[task], name, 0, 0)
     for scores in (found["scores"], found["untuned_scores"]):
         assert scores.get("r2", 1.0) > 0.5

@@ -20,7 +20,7 @@ class Peer:
     """A way to learn from a table.
 
     ``make(classes, seed, tuned)`` returns what has `fit`, `predict` and, where it can,
-    `predict_proba`. ``file`` of this folder defines it: another file makes other cells.
+    `predict_proba`. ``settings()`` is its grid, and another grid makes other cells.
     """
 
     name: str
@@ -129,75 +129,42 @@ def have_ours() -> bool:
 
 
 OURS = "subquad"
-SKLEARN = "scikit-learn"
+
+
+def _sklearn(name: str, kind: str, function: str, *grids: str) -> Peer:
+    return Peer(
+        name=name,
+        package="scikit-learn",
+        make=_classical(function),
+        settings=_grid(*grids),
+        kind=kind,
+    )
+
+
+def _boosting(name: str, package: str) -> Peer:
+    make, settings = _boosted(name), _boosted_settings(name)
+    return Peer(name=name, package=package, make=make, settings=settings, kind="boosting")
+
 
 PEERS = {
     peer.name: peer
     for peer in (
         Peer(name=OURS, package="subquad", make=_ours, settings=_our_source, kind="ours"),
-        Peer(
-            name="ridge",
-            package=SKLEARN,
-            make=_classical("ridge"),
-            settings=_grid("ridge", "logistic"),
-            kind="linear",
-        ),
-        Peer(
-            name="kernel-ridge",
-            package=SKLEARN,
-            make=_classical("LeastSquares"),
-            settings=_grid("kernel_ridge"),
-            kind="kernel",
-        ),
-        Peer(
-            name="svm",
-            package=SKLEARN,
-            make=_classical("RBFMachine"),
-            settings=_grid("svm", "svm_epsilon"),
-            kind="kernel",
-        ),
+        _sklearn("ridge", "linear", "ridge", "ridge", "logistic"),
+        _sklearn("kernel-ridge", "kernel", "LeastSquares", "kernel_ridge"),
+        _sklearn("svm", "kernel", "RBFMachine", "svm", "svm_epsilon"),
         Peer(
             name="gaussian-process",
-            package=SKLEARN,
+            package="scikit-learn",
             make=_process,
             settings=_process_settings,
             kind="kernel",
         ),
-        Peer(
-            name="extra-trees",
-            package=SKLEARN,
-            make=_classical("extra_trees"),
-            settings=_grid("forest"),
-            kind="trees",
-        ),
-        Peer(
-            name="random-forest",
-            package=SKLEARN,
-            make=_classical("forest"),
-            settings=_grid("forest"),
-            kind="trees",
-        ),
-        Peer(
-            name="lightgbm",
-            package="lightgbm",
-            make=_boosted("lightgbm"),
-            settings=_boosted_settings("lightgbm"),
-            kind="boosting",
-        ),
-        Peer(
-            name="xgboost",
-            package="xgboost-cpu",
-            make=_boosted("xgboost"),
-            settings=_boosted_settings("xgboost"),
-            kind="boosting",
-        ),
-        Peer(
-            name="mlp",
-            package=SKLEARN,
-            make=_classical("mlp"),
-            settings=_grid("mlp"),
-            kind="network",
-        ),
+        _sklearn("extra-trees", "trees", "extra_trees", "forest"),
+        _sklearn("random-forest", "trees", "forest", "forest"),
+        _boosting("lightgbm", "lightgbm"),
+        _boosting("xgboost", "xgboost-cpu"),
+        _sklearn("mlp", "network", "mlp", "mlp"),
         Peer(name="xrfm", package="xrfm", make=_xrfm, settings=_xrfm_settings, kind="kernel"),
     )
 }

@@ -87,9 +87,12 @@ def _workbook(path: Path) -> list[list[str]]:
         from openpyxl import load_workbook
     except ImportError:
         raise NotInstalled("openpyxl") from None
-    sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
-    rows: Iterable[Sequence[object]] = sheet.iter_rows(values_only=True)
-    return [["" if cell is None else str(cell) for cell in row] for row in rows if any(row)]
+    with path.open("rb") as file:
+        book = load_workbook(file, read_only=True, data_only=True)
+        rows: Iterable[Sequence[object]] = book.worksheets[0].iter_rows(values_only=True)
+        cells = [["" if cell is None else str(cell) for cell in row] for row in rows if any(row)]
+        book.close()
+    return cells
 
 
 def _names(lines: list[list[str]], written: Format) -> tuple[list[str], list[list[str]]]:
