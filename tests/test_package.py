@@ -21,7 +21,8 @@ ORDER = [
     {"gram"},
     {"training"},
     {"tables"},
-    {"runs", "bench"},
+    {"runs"},
+    {"bench"},
     {"cli"},
 ]
 

@@ -19,8 +19,8 @@ SURFACE = {
     "--verbose -v",
     "predict": "DIR DATA --out --threads --json --quiet -q --verbose -v",
     "report": "DIR --verbose -v",
-    "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --seed "
-    "--threads --json --verbose -v",
+    "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --rows "
+    "--jobs --peers --data --repeats --cache --seed --threads --json --verbose -v",
     "env": "--json --verbose -v",
 }
 

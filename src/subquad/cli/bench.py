@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from subquad.cli.options import Json, Output, Threads, Verbose, at_least_zero, use_threads
 from subquad.errors import InvalidInput, unknown_name
 
-NAMES = ("iteration", "peers", "scaling", "sketch", "widest")
+NAMES = ("accuracy", "iteration", "peers", "scaling", "sketch", "widest")
 
 
 def bench(
@@ -37,6 +38,19 @@ def bench(
         str | None, typer.Option(help="Kind of frozen weights (peers, scaling, widest).")
     ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Sketch size (sketch).")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Rows that sets are cut to: 500 or 2000 (accuracy).")
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=0, help="Processes side by side; 0 tells what is known (accuracy)."),
+    ] = None,
+    peers: Annotated[str | None, typer.Option(help="Peers, with commas (accuracy).")] = None,
+    data: Annotated[str | None, typer.Option(help="Sets, with commas (accuracy).")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder that keeps results (accuracy).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed.")] = None,
     threads: Threads = None,
     json: Json = False,
@@ -52,7 +66,8 @@ def bench(
     import inspect
 
     use_threads(threads)
-    run = importlib.import_module(f"subquad.bench.{name}").run
+    benchmark = importlib.import_module(f"subquad.bench.{name}")
+    run = benchmark.run
     known = inspect.signature(run).parameters
     options: dict[str, Any] = {
         "method": method,
@@ -61,6 +76,12 @@ def bench(
         "shift": shift,
         "weights": weights,
         "size": size,
+        "rows": rows,
+        "jobs": jobs,
+        "peers": peers,
+        "data": data,
+        "repeats": repeats,
+        "cache": cache,
         "seed": seed,
     }
     if width and "widths" in known:
@@ -76,6 +97,8 @@ def bench(
     measured = run(quick=quick, **given)
     if json:
         Output().json(measured)
+    elif hasattr(benchmark, "show"):
+        benchmark.show(measured)
     else:
         show(name, measured)
 
