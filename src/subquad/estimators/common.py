@@ -32,7 +32,17 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        names = ("width", "depth", "shift", "layers", "activation", "ridge", "metric", "weights")
+        names = (
+            "width",
+            "depth",
+            "shift",
+            "layers",
+            "activation",
+            "encoding",
+            "ridge",
+            "metric",
+            "weights",
+        )
         settings = {name: getattr(self, name) for name in names}
         return Choices(
             **settings,
@@ -86,6 +96,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
 def _described(member: Member) -> dict[str, Any]:
     recipe = member.recipe
     return {
+        "encoding": recipe.encoding,
         "activation": type(recipe.activation).__name__,
         "depth": recipe.depth,
         "shift": recipe.activation.threshold,

@@ -29,6 +29,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         shift: b of the shifted ReLU, or "auto"; if given, no other activation is tried.
         layers: "last", "all" or "auto" that learn.
         activation: "auto" (shifted ReLU and GELU), a name, or a subquad activation.
+        encoding: of the inputs: "plain", or ladders of steps that follow "values" or "ranks".
         ridge: in units of G/m, or "auto".
         metric: "auto", "learned" or "equal" scales of the inputs.
         weights: kind of the frozen weights.
@@ -62,6 +63,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         shift: float | str = "auto",
         layers: str = "auto",
         activation: Activation | str = "auto",
+        encoding: str = "auto",
         ridge: float | str = "auto",
         metric: str = "auto",
         weights: str = "sobol",
@@ -76,6 +78,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         self.shift = shift
         self.layers = layers
         self.activation = activation
+        self.encoding = encoding
         self.ridge = ridge
         self.metric = metric
         self.weights = weights
@@ -135,7 +138,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         X = self._checked(X)
         ensemble = self._ensemble
         seen = np.isfinite(ensemble.left_out).all(axis=1)
-        residuals = (ensemble.task.Y + ensemble.offset - ensemble.left_out)[seen]
+        residuals = (ensemble.Y + ensemble.offset - ensemble.left_out)[seen]
         deviations = ensemble.left_out_deviation()[seen]
         factors = np.array(
             [
