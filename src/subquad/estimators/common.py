@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, Ensemble, mean_ridge, validation_of
+from subquad.estimators.base import Choices, mean_ridge, validation_of
+from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.member import Member
 from subquad.estimators.search import Validation
 from subquad.theory.duals import Array

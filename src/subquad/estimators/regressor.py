@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from subquad.activations import Activation
 from subquad.checks import number
+from subquad.errors import InvalidInput
 from subquad.estimators.base import fit_ensemble
 from subquad.estimators.common import SubquadEstimator
 from subquad.estimators.uncertainty import conformal_factor
@@ -137,9 +138,10 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         number("coverage", coverage, above=True, most=1.0)
         X = self._checked(X)
         ensemble = self._ensemble
-        seen = np.isfinite(ensemble.left_out).all(axis=1)
-        residuals = (ensemble.Y + ensemble.offset - ensemble.left_out)[seen]
-        deviations = ensemble.left_out_deviation()[seen]
+        seen = np.isfinite(ensemble.residuals).all(axis=1)
+        if not seen.any():
+            raise InvalidInput("no row was predicted before it was learned: fit more rows first")
+        residuals, deviations = ensemble.residuals[seen], ensemble.residual_deviation()[seen]
         factors = np.array(
             [
                 conformal_factor(residuals[:, c], deviations[:, c], coverage)
