@@ -225,6 +225,38 @@ def butterflies_across(typing_context, a, at, apart):
 
 
 @intrinsic
+def turn(typing_context, a, at, apart, out, to, between):
+    """Transpose sixteen rows of sixteen numbers: ``apart`` from one another in ``a`` from ``at``
+    on, and ``between`` in ``out`` from ``to`` on."""
+
+    def generate(context, builder, signature, args):
+        numbers, target = signature.args[0], signature.args[3]
+        source, at, apart, out, to, between = args
+        align = numbers.dtype.bitwidth // 8
+
+        def places(kind, value, first, step):
+            for k in range(GROUP):
+                row = builder.add(first, builder.mul(step, ir.Constant(step.type, k)))
+                yield _place(context, builder, kind, value, row, GROUP)
+
+        rows = [builder.load(p, align=align) for p in places(numbers, source, at, apart)]
+        for half in (1, 2, 4, 8):  # exchange the off-diagonal blocks of side ``half``
+            for k in (k for k in range(GROUP) if not k & half):
+                upper, lower = rows[k], rows[k | half]
+                for row, kept in ((k, 0), (k | half, half)):
+                    lanes = [
+                        (l & ~half | kept) + GROUP * bool(l & half) for l in range(GROUP)
+                    ]  # the numbers of this half of both rows, side by side
+                    mask = ir.Constant(ir.VectorType(ir.IntType(32), GROUP), lanes)
+                    rows[row] = builder.shuffle_vector(upper, lower, mask)
+        for place, row in zip(places(target, out, to, between), rows, strict=True):
+            builder.store(row, place, align=align)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, types.intp, out, types.intp, types.intp), generate
+
+
+@intrinsic
 def _fetch(typing_context, a, at):
     """Bring the number at ``at`` into the cache, without waiting for it."""
 

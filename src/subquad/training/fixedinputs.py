@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from subquad.gram.jacobian import inner
+from subquad.kernels import pick
 from subquad.memory import row_blocks
 from subquad.network import WideNet
 from subquad.network.passes import hidden, row_norms
@@ -40,10 +41,10 @@ class FixedInputs:
         self.rho = norms if net.activation.follows_norm else torch.ones_like(norms)
         self.kernel = inner(self.inputs)
         self.Z = torch.empty(self.width, self.samples, dtype=net.dtype, device=net.device)
-        last = net.layers[-1]
+        last, lay = net.layers[-1], pick("transpose", net.device).transpose
         most = math.inf if last.frozen.whole_batch else QUERY_BYTES
         for part in row_blocks(self.samples, self.width * net.dtype.itemsize, most):
-            self.Z[:, part] = last.query_rows(self.inputs[part]).T
+            lay(last.query_rows(self.inputs[part]), self.Z[:, part])
 
     def net(self, left: Tensor) -> WideNet:
         """Return the network whose last layer has changed by `left^T H` (n×m)."""
