@@ -57,16 +57,20 @@ def _stages(a: Any, half: int) -> None:
 
 
 @njit(cache=True)
-def _whole(a: Any) -> None:
-    """Transform of one contiguous vector, cache block by cache block."""
-    if a.size < GROUP:
-        _stages(a, 1)
-        return
+def _whole(a: Any, factors: Any) -> None:
+    """Transform of one contiguous vector, times ``factors`` if there are any, block by block."""
     block = min(a.size, L1_BLOCK)
     for b in range(0, a.size, block):
         part = a[b : b + block]
-        _first_stages(part)
-        _stages(part, GROUP)
+        if factors.size > 0:  # here, since a long vector is far away by the next pass
+            signs = factors[b : b + block]
+            for j in range(block):
+                part[j] *= signs[j]
+        if block < GROUP:
+            _stages(part, 1)
+        else:
+            _first_stages(part)
+            _stages(part, GROUP)
     _stages(a, block)
 
 
@@ -89,7 +93,7 @@ def _contiguous(source: Any, signs: Any, out: Any, chunk: int) -> None:
                 target[j] = origin[j]
         target[filled:] = 0
         if filled > 0:
-            _whole(target)
+            _whole(target, signs[:0])
 
 
 @njit(cache=True, parallel=True)
@@ -150,18 +154,14 @@ def _through(work: Any, filled: int, inner: Any) -> None:
     while short < filled:
         short *= 2
     work[filled:short] = 0
-    _whole(work[:short])
-    # The stages above ``short`` meet zeros only: they copy. From the end on, the origin last.
-    factors = inner[0]
-    for low in range(work.size - short, -1, -short):
+    _whole(work[:short], inner[0][:0])
+    while short < work.size:  # the stages from here on meet zeros only: they copy
+        upper = work[short : 2 * short]
         for j in range(short):
-            work[low + j] = work[j] * factors[low + j]
-    _whole(work)
-    for k in range(1, len(inner)):
-        factors = inner[k]
-        for j in range(work.size):
-            work[j] *= factors[j]
-        _whole(work)
+            upper[j] = work[j]
+        short *= 2
+    for factors in inner:
+        _whole(work, factors)
 
 
 @njit(cache=True)
