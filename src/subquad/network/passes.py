@@ -30,6 +30,8 @@ from subquad.rows import Rows, SparseRows, join_rows, joined
 
 FORWARD_BYTES = 1 << 28
 """What a block of samples takes on its way through a layer, where nothing asks for less."""
+HIDDEN_BYTES = 1 << 26
+"""The same where only values are kept: they are copied once more, little beside fresh memory."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def hidden(
         return inputs, [], []
     n, kept = inputs.shape[0], []
     firing, dead = [0.0] * len(layers), []
-    for part in sample_blocks(layers, activation, inputs):
+    for part in sample_blocks(layers, activation, inputs, HIDDEN_BYTES):
         rows = inputs[part]
         for l, layer in enumerate(layers):
             rows, share, silent = _pass_on(layer, activation, rows)
@@ -184,16 +186,21 @@ def _pass_on(
 
 
 def sample_blocks(
-    layers: Sequence[LowRankMaintenance], activation: Activation, inputs: Rows
+    layers: Sequence[LowRankMaintenance],
+    activation: Activation,
+    inputs: Rows,
+    most: float = FORWARD_BYTES,
 ) -> list[slice]:
     """Cut a batch into blocks of samples that may pass the layers together.
 
-    Weights that are made anew for every product take all samples at once, if memory allows.
+    Weights that are made anew for every product take all samples at once, if memory allows;
+    otherwise a block takes ``most`` bytes at most.
     """
     item = inputs.dtype.itemsize
     each = sum(trace_bytes(activation, item) * layer.shape[0] for layer in layers)
     each += max(neuron_bytes(activation, item) * layer.shape[0] for layer in layers)
-    most = math.inf if any(layer.frozen.whole_batch for layer in layers) else FORWARD_BYTES
+    if any(layer.frozen.whole_batch for layer in layers):
+        most = math.inf
     return list(row_blocks(inputs.shape[0], each, most))
 
 

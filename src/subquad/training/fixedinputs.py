@@ -13,8 +13,10 @@ from subquad.memory import row_blocks
 from subquad.network import WideNet
 from subquad.network.passes import hidden, row_norms
 
-QUERY_BYTES = 1 << 28
-"""Pre-activations asked for at a time, to be laid down a row per neuron."""
+QUERY_BYTES = 1 << 24
+"""Pre-activations asked for at a time, to be laid down a row per neuron from the caches."""
+QUERY_ROWS = 16
+"""Samples at least: as many numbers fill a cache line of a neuron's row."""
 
 
 class FixedInputs:
@@ -42,8 +44,9 @@ class FixedInputs:
         self.kernel = inner(self.inputs)
         self.Z = torch.empty(self.width, self.samples, dtype=net.dtype, device=net.device)
         last, lay = net.layers[-1], pick("transpose", net.device).transpose
-        most = math.inf if last.frozen.whole_batch else QUERY_BYTES
-        for part in row_blocks(self.samples, self.width * net.dtype.itemsize, most):
+        row_bytes = self.width * net.dtype.itemsize
+        most = math.inf if last.frozen.whole_batch else query_bytes(row_bytes)
+        for part in row_blocks(self.samples, row_bytes, most):
             lay(last.query_rows(self.inputs[part]), self.Z[:, part])
 
     def net(self, left: Tensor) -> WideNet:
@@ -60,3 +63,8 @@ class FixedInputs:
         """(layer, sample) for samples that fire no neuron there."""
         last = (gram.diagonal() == 0).nonzero()[:, 0]
         return self.dead or [(len(self.firing), int(i)) for i in last]
+
+
+def query_bytes(row_bytes: float) -> float:
+    """Bytes of pre-activations asked for at a time, a sample's taking ``row_bytes``."""
+    return max(QUERY_BYTES, QUERY_ROWS * row_bytes)
