@@ -124,7 +124,8 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
 
     def predict(self, X: Any) -> Any:
         """Return the likeliest class of each row."""
-        return self.classes_[self._logits(X).argmax(axis=1)]
+        logits = self._logits(X)
+        return self.classes_[logits.argmax(axis=1)]
 
     def _logits(self, X: Any) -> Array:
         check_is_fitted(self)
