@@ -1,13 +1,19 @@
 """Both estimators as scikit-learn's own checks, pipelines and searches see them."""
 
+import pickle
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from subquad import SubquadClassifier, SubquadRegressor
+from subquad import GELU, SubquadClassifier, SubquadRegressor
 
 
 @parametrize_with_checks(
@@ -30,3 +36,71 @@ def test_nothing_is_predicted_before_fit(
     for method in methods:
         with pytest.raises(NotFittedError):
             getattr(kind(), method)(np.zeros((2, 2)))
+
+
+def table(n: int = 60, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    X = draw.standard_normal((n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * draw.standard_normal(n)
+
+
+def test_pipelines_and_searches() -> None:
+    X, y = table()
+    line = make_pipeline(StandardScaler(), SubquadRegressor(width=256, random_state=0))
+    assert line.fit(X, y).score(X, y) > 0.9
+    search = GridSearchCV(
+        SubquadRegressor(width=256, metric="equal", random_state=0),
+        {"shift": [0.0, 1.0], "depth": [1, 2]},
+        cv=3,
+    ).fit(X, y)
+    assert search.best_score_ > 0.5
+    assert search.best_estimator_.chosen_["shift"] == search.best_params_["shift"]
+    assert search.best_estimator_.chosen_["depth"] == search.best_params_["depth"]
+
+
+def test_clones_hold_the_settings_alone() -> None:
+    settings = {"width": 300, "activation": GELU(), "members": 2, "random_state": 3}
+    model = SubquadRegressor(**settings).fit(*table())
+    again = clone(model)
+    assert again.get_params() == model.get_params()
+    assert not hasattr(again, "members_")
+    both = clone(SubquadClassifier(class_weight="balanced")).set_params(ridge=0.2)
+    assert (both.class_weight, both.ridge) == ("balanced", 0.2)
+
+
+def test_folds_in_two_processes_score_as_in_one() -> None:
+    X, y = table()
+    model = SubquadRegressor(width=256, random_state=0)
+    one, two = (cross_val_score(model, X, y, cv=2, n_jobs=jobs) for jobs in (1, 2))
+    assert np.allclose(one, two, atol=1e-9)
+    assert one.min() > 0.5
+
+
+def test_groups_and_weights_are_routed() -> None:
+    X, y = table()
+    groups, weights = np.arange(60) // 10, np.linspace(0.5, 2, 60)
+    model = SubquadRegressor(width=256, validation="groups", random_state=0)
+    with config_context(enable_metadata_routing=True):
+        model.set_fit_request(groups=True, sample_weight=True).set_score_request(sample_weight=True)
+        found = cross_validate(
+            model, X, y, cv=GroupKFold(3), params={"groups": groups, "sample_weight": weights}
+        )
+    assert found["test_score"].min() > 0.3
+
+
+@pytest.mark.parametrize("kind", [SubquadRegressor, SubquadClassifier])
+def test_what_was_pickled_predicts_the_same(
+    kind: type[SubquadRegressor] | type[SubquadClassifier],
+) -> None:
+    X, y = table()
+    model = kind(width=256, random_state=0).fit(X, y if kind is SubquadRegressor else y > 0)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    if isinstance(model, SubquadRegressor):
+        for one, two in zip(
+            again.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
+        ):
+            assert np.array_equal(one, two)
+        assert np.array_equal(again.predict_interval(X), model.predict_interval(X))
+    else:
+        assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
