@@ -224,6 +224,16 @@ def test_the_given_arrays_are_left_as_they_were() -> None:
 
 
 class TestWeights:
+    def test_weight_2_is_a_row_twice(self) -> None:
+        X, y = table(40, noise=0.5)
+        counts = np.where(np.arange(40) % 3 == 0, 2, 1)
+        whole = np.repeat(np.arange(40), counts)
+        Z = table(seed=3)[0]
+        one = regressor().fit(X, y, sample_weight=counts)
+        two = regressor().fit(X[whole], y[whole])
+        assert np.allclose(one.predict(Z), two.predict(Z), atol=1e-5)
+        assert one.loo_score_ == pytest.approx(two.loo_score_, abs=1e-5)
+
     def test_heavy_rows_are_followed(self) -> None:
         X, y = table(50, noise=1.0)
         weights = np.ones(50)

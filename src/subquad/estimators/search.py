@@ -154,7 +154,7 @@ def _restructured(
         tied = recipe.freed(0.0)  # scales move together
         found, cost = _climb(task, tied, scales, noise, 6)
         if recipe is not family[0]:
-            cost += ALL_LAYERS_MARGIN * len(task.X) if recipe.layers == "all" else MARGIN
+            cost += ALL_LAYERS_MARGIN * task.weights.sum() if recipe.layers == "all" else MARGIN
         if cost < least:
             best, least = recipe, cost
             moved = float(found.scales[0] - scales.scales[0])
