@@ -224,6 +224,20 @@ def test_the_given_arrays_are_left_as_they_were() -> None:
 
 
 class TestWeights:
+    def test_rows_of_weight_0_do_not_count_at_all(self) -> None:
+        X, y = table()
+        y[::7] = 1e300
+        weights = np.ones(60)
+        weights[::7] = 0
+        kept = weights > 0
+        Z = table(seed=3)[0]
+        one = regressor().fit(X, y, sample_weight=weights)
+        two = regressor().fit(X[kept], y[kept])
+        assert np.array_equal(one.predict(Z), two.predict(Z))
+        labels = np.where(y > 1e3, 5, y > 0)
+        guesses = classifier().fit(X, labels, sample_weight=weights).predict(Z)
+        assert set(guesses) <= {0, 1}
+
     def test_weight_2_is_a_row_twice(self) -> None:
         X, y = table(40, noise=0.5)
         counts = np.where(np.arange(40) % 3 == 0, 2, 1)
@@ -324,7 +338,7 @@ class TestOutputs:
 
 
 class TestEdges:
-    @pytest.mark.parametrize("value", [0.0, 7.0, -1e12, 1e-200])
+    @pytest.mark.parametrize("value", [0.0, 7.0, -1e12, 1e-200, 1e300])
     def test_constant_targets_are_predicted(self, value: float) -> None:
         X, _ = table(20)
         model = regressor().fit(X, np.full(20, value))

@@ -101,14 +101,15 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         self._single = target.ndim == 1
         Y = target[:, None] if self._single else target
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
-        size = np.abs(Y).max(axis=0)
-        self._size = np.where(size > 0, size, 1.0)
-        self._ensemble = fit_ensemble(X, Y / self._size, weights, self._choices(), validation)
         kept = weights > 0
+        size = np.abs(Y[kept]).max(axis=0)
+        self._size = np.where(size > 0, size, 1.0)
+        scaled = np.where(kept[:, None], Y / self._size, 0.0)
+        self._ensemble = fit_ensemble(X, scaled, weights, self._choices(), validation)
         self._set_fitted()
-        left_out = self._ensemble.left_out * self._size
-        self.loo_prediction_ = self._shaped(left_out)
-        self.loo_score_ = _r2(Y[kept], left_out, weights[kept])
+        left_out = self._ensemble.left_out
+        self.loo_prediction_ = self._shaped(left_out * self._size)
+        self.loo_score_ = _r2(scaled[kept], left_out, weights[kept])
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
