@@ -532,6 +532,8 @@ def test_misuse_of_rows_gets_one_line() -> None:
     ):
         with pytest.raises(InvalidInput, match=message):
             grouped.fit(X, y, groups=groups)
+    with pytest.raises(InvalidInput, match="at least two groups"):
+        grouped.fit(X, y, np.where(np.arange(20) < 10, 1.0, 0.0), np.arange(20) // 10)
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         regressor().fit(X, y, sample_weight=-np.ones(20))
     model = regressor().fit(X, y)

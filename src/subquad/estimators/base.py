@@ -268,8 +268,8 @@ def fit_ensemble(
     )
 
 
-def validation_of(validation: str, groups: object, n: int) -> Validation:
-    """Return what is left out together, or say what is wrong."""
+def validation_of(validation: str, groups: object, weights: Array) -> Validation:
+    """Return what is left out together, or say what is wrong; rows of weight 0 do not count."""
     choice("validation", validation, ("rows", "groups", "time"))
     if (groups is not None) != (validation == "groups"):
         raise InvalidInput(
@@ -278,10 +278,10 @@ def validation_of(validation: str, groups: object, n: int) -> Validation:
     if groups is None:
         return Validation(None, validation == "time")
     labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise InvalidInput(f"groups must have shape ({n},), got {labels.shape}")
+    if labels.shape != weights.shape:
+        raise InvalidInput(f"groups must have shape ({len(weights)},), got {labels.shape}")
     _, numbered = np.unique(labels, return_inverse=True)
-    if numbered.max() == 0:
+    if np.ptp(numbered[weights > 0]) == 0:
         raise InvalidInput("groups must name at least two groups, got one")
     return Validation(numbered.reshape(-1))
 

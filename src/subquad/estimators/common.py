@@ -64,7 +64,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if np.count_nonzero(weights) < 2:
             raise InvalidInput("sample_weight must be above 0 in at least 2 rows")
-        return weights, validation_of(self.validation, groups, n)
+        return weights, validation_of(self.validation, groups, weights)
 
     def _set_fitted(self) -> None:
         """Lay open what was chosen."""
