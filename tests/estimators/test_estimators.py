@@ -536,6 +536,10 @@ def test_misuse_of_rows_gets_one_line() -> None:
         grouped.fit(X, y, np.where(np.arange(20) < 10, 1.0, 0.0), np.arange(20) // 10)
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         regressor().fit(X, y, sample_weight=-np.ones(20))
+    with pytest.raises(InvalidInput, match="y has one class, 1: classification needs at least"):
+        classifier().fit(X, np.ones(20, dtype=int))
+    with pytest.raises(InvalidInput, match="y has one class, 0: "):
+        classifier().fit(X, np.arange(20) % 2, np.where(np.arange(20) % 2, 0.0, 1.0))
     model = regressor().fit(X, y)
     for coverage in (0.0, -1.0, 1.01, "most"):
         with pytest.raises(InvalidInput, match="coverage must be a finite number > 0 and <= 1"):

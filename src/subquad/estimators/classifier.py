@@ -90,9 +90,8 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         self.classes_, labels = np.unique(y, return_inverse=True)
         present = np.unique(labels[kept])
         if len(present) < 2:
-            raise InvalidInput(
-                f"y has one class, {self.classes_[present[0]]!r}: classification needs at least two"
-            )
+            only = self.classes_.tolist()[present[0]]
+            raise InvalidInput(f"y has one class, {only!r}: classification needs at least two")
         if self.class_weight is not None:
             each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
             weights = weights * each[labels]
