@@ -4,7 +4,9 @@ import pickle
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -74,6 +76,29 @@ def test_folds_in_two_processes_score_as_in_one() -> None:
     one, two = (cross_val_score(model, X, y, cv=2, n_jobs=jobs) for jobs in (1, 2))
     assert np.allclose(one, two, atol=1e-9)
     assert one.min() > 0.5
+
+
+def test_frames_and_tensors_are_taken_as_arrays_are() -> None:
+    X, y = table()
+    expected = SubquadRegressor(width=256, random_state=0).fit(X, y).predict(X[:9])
+    names = [f"input {k}" for k in range(4)]
+    frame = pd.DataFrame(X, columns=names)
+    model = SubquadRegressor(width=256, random_state=0).fit(frame, pd.Series(y))
+    assert model.feature_names_in_.tolist() == names
+    assert np.array_equal(model.predict(frame[:9]), expected)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[names[::-1]])
+    tensors = torch.from_numpy(X), torch.from_numpy(y).requires_grad_()
+    model = SubquadRegressor(width=256, random_state=0).fit(*tensors, torch.ones(60))
+    found = model.predict(torch.from_numpy(X[:9]))
+    assert isinstance(found, np.ndarray)
+    assert np.array_equal(found, expected)
+    line = make_pipeline(StandardScaler(), SubquadRegressor(width=256, random_state=0))
+    line.set_output(transform="pandas").fit(frame, y)
+    assert line[-1].feature_names_in_.tolist() == names
+    labels = pd.Series(np.where(y > 0, "high", "low"))
+    guesses = SubquadClassifier(width=256, random_state=0).fit(frame, labels).predict(frame)
+    assert set(guesses) <= {"high", "low"}
 
 
 def test_groups_and_weights_are_routed() -> None:

@@ -50,12 +50,13 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             multi_output=multi_output,
             y_numeric=multi_output,
             dtype=np.float64,
+            order="C",  # sums round alike, however the rows were laid out
             ensure_min_samples=2,
         )
-        return X, y
+        return X, np.ascontiguousarray(y)
 
     def _checked(self, X: Any) -> Array:
-        found: Array = validate_data(self, _plain(X), reset=False, dtype=np.float64)
+        found: Array = validate_data(self, _plain(X), reset=False, dtype=np.float64, order="C")
         return found
 
     def _checked_rows(self, n: int, sample_weight: Any, groups: Any) -> tuple[Array, Validation]:
