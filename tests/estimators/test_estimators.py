@@ -25,6 +25,7 @@ from subquad import (
     Tanh,
     ThresholdedLinear,
 )
+from subquad.estimators.encoding import Encoding
 from subquad.estimators.evidence import Settings, Task
 from subquad.estimators.member import Trained, train_member
 from subquad.estimators.recipe import Recipe
@@ -94,14 +95,23 @@ def test_left_out_predictions_come_near_to_training_anew(recipe: Recipe) -> None
     draw = np.random.default_rng(2)
     X = draw.standard_normal((14, 3))
     Y = (X[:, :1] + 0.5 * np.sin(3 * X[:, 1:2])) + 0.2 * draw.standard_normal((14, 1))
-    weights = np.ones(14)
+    weights, owner = np.ones(14), np.arange(3)
     weights[3] = 2.0
     found = Settings(np.array([-0.4, -0.7, -1.2]), -3.0)
 
     def trained(task: Task, **how: object) -> Trained:
-        return train_member(recipe, found, task, width=2048, weights="sobol", seed=0, **how)  # type: ignore[arg-type]
+        return train_member(
+            recipe,
+            found,
+            Encoding.fit("plain", X),
+            task,
+            width=2048,
+            weights="sobol",
+            seed=0,
+            **how,
+        )  # type: ignore[arg-type]
 
-    task = Task(X, Y, weights)
+    task = Task(X, Y, weights, owner)
     alone = trained(task).left_out
     groups = np.array([0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5])
     together = trained(task, groups=groups).left_out
@@ -112,14 +122,14 @@ def test_left_out_predictions_come_near_to_training_anew(recipe: Recipe) -> None
 
     def without(own: list[int]) -> Task:
         kept = np.setdiff1d(np.arange(14), own)
-        return Task(X[kept], Y[kept], weights[kept])
+        return Task(X[kept], Y[kept], weights[kept], owner)
 
     lighter = weights.copy()
     lighter[3] = 1.0
     close = {"rtol": 0, "atol": 0.01}
     for i in (0, 7, 13):
         assert np.allclose(alone[[i]], refitted([i], without([i])), **close)
-    assert np.allclose(alone[[3]], refitted([3], Task(X, Y, lighter)), **close)
+    assert np.allclose(alone[[3]], refitted([3], Task(X, Y, lighter, owner)), **close)
     assert np.allclose(together[[2, 3, 4]], refitted([2, 3, 4], without([2, 3, 4])), **close)
     assert np.allclose(later[[9]], refitted([9], without(list(range(9, 14)))), **close)
 

@@ -27,7 +27,7 @@ def task(seed: int, n: int = 12, d: int = 3, outputs: int = 1, *, weighted: bool
     draw = np.random.default_rng(seed)
     X = draw.standard_normal((n, d))
     Y = np.sin(X[:, :1]) + 0.3 * draw.standard_normal((n, outputs))
-    return Task(X, Y, draw.uniform(0.3, 4, n) if weighted else np.ones(n))
+    return Task(X, Y, draw.uniform(0.3, 4, n) if weighted else np.ones(n), np.arange(d))
 
 
 def shuffled(seed: int, d: int) -> Settings:
@@ -37,7 +37,7 @@ def shuffled(seed: int, d: int) -> Settings:
 
 def dense_evidence(at: Settings, given: Task, curve: object, spread: float, reach: float) -> float:
     """The value as the module's head states it, by a determinant and a solve."""
-    rows = np.c_[given.X * np.exp(at.scales), np.ones(len(given.X))]
+    rows = np.c_[given.X * np.exp(at.scales)[given.owner], np.ones(len(given.X))]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     theta = np.arccos(np.clip(rows @ rows.T, -1, 1))
     np.fill_diagonal(theta, 0)
@@ -60,6 +60,7 @@ def dense_evidence(at: Settings, given: Task, curve: object, spread: float, reac
     d=st.integers(1, 4),
     outputs=st.integers(1, 3),
     weighted=st.booleans(),
+    shared=st.booleans(),
     spread=st.sampled_from([0.0, 0.4, 1.0]),
     reach=st.sampled_from([0.5, 1.5]),
 )
@@ -69,11 +70,16 @@ def test_value_and_gradient(
     d: int,
     outputs: int,
     weighted: bool,
+    shared: bool,
     spread: float,
     reach: float,
 ) -> None:
     """The value equals the dense one; the gradient its finite differences."""
     given_task, at = task(seed, 12, d, outputs, weighted=weighted), shuffled(seed, d)
+    if shared:  # every input has two coordinates
+        X = np.c_[given_task.X, given_task.X[::-1]]
+        owner = np.tile(given_task.owner, 2)
+        given_task = Task(X, given_task.Y, given_task.weights, owner)
     curve = profile(activation, 2)
     value, gradient = evidence(at, given_task, curve, spread=spread, reach=reach)
     assert value == pytest.approx(
@@ -102,8 +108,8 @@ def test_a_row_of_weight_w_counts_like_w_rows(outputs: int) -> None:
     few = task(5, 9, 2, outputs)
     weights = np.array([1, 2, 1, 3, 1, 1, 4, 1, 2])
     whole = np.repeat(np.arange(9), weights)
-    weighted = Task(few.X, few.Y, weights.astype(float))
-    repeated = Task(few.X[whole], few.Y[whole], np.ones(len(whole)))
+    weighted = Task(few.X, few.Y, weights.astype(float), few.owner)
+    repeated = Task(few.X[whole], few.Y[whole], np.ones(len(whole)), few.owner)
     curve = profile(ReLU(), 1)
     gaps = []
     for seed in range(4):
@@ -120,13 +126,15 @@ def test_sizes_of_targets_and_order_of_rows_do_not_matter() -> None:
     """Multiplying the targets adds a constant; every output has a size of its own."""
     given_task, at, curve = task(3, 10, 3, 2, weighted=True), shuffled(3, 3), profile(GELU(), 1)
     value, gradient = evidence(at, given_task, curve, spread=0.4, reach=0.5)
-    scaled = Task(given_task.X, given_task.Y * [10.0, 0.01], given_task.weights)
+    scaled = Task(given_task.X, given_task.Y * [10.0, 0.01], given_task.weights, given_task.owner)
     other, turned = evidence(at, scaled, curve, spread=0.4, reach=0.5)
     N = given_task.weights.sum()
     assert other - value == pytest.approx(N * (math.log(10.0) + math.log(0.01)))
     assert np.allclose(gradient, turned, atol=1e-8)
     order = np.random.default_rng(0).permutation(10)
-    mixed = Task(given_task.X[order], given_task.Y[order], given_task.weights[order])
+    mixed = Task(
+        given_task.X[order], given_task.Y[order], given_task.weights[order], given_task.owner
+    )
     again, same = evidence(at, mixed, curve, spread=0.4, reach=0.5)
     assert again == pytest.approx(value)
     assert np.allclose(gradient, same, atol=1e-8)
@@ -138,7 +146,7 @@ def test_it_is_the_marginal_likelihood_of_a_gaussian_process() -> None:
     from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 
     given_task, scales = task(8, 15, 2), np.array([-0.5, -1.0])
-    rows, _ = unit_rows(given_task.X, scales)
+    rows = given_task.rows(scales)
 
     class Angle:
         """A kernel that is rho itself: what `DotProduct` makes of unit rows."""
@@ -165,9 +173,9 @@ def test_it_is_the_marginal_likelihood_of_a_gaussian_process() -> None:
 @pytest.mark.parametrize("rho", [1.0, 0.3, -1.0])
 def test_the_kernel_of_equal_rows_is_one(rho: float) -> None:
     X = np.array([[1.0, 2.0], [1.0, 2.0], [rho, 0.5]])
-    rows, lengths = unit_rows(X, np.array([0.3, -0.2]))
+    rows = unit_rows(X, np.array([0.3, -0.2]))
     assert np.allclose(np.linalg.norm(rows, axis=1), 1)
-    assert np.allclose(rows * lengths[:, None], np.c_[X * np.exp([0.3, -0.2]), np.ones(3)])
+    assert np.allclose(rows / rows[:, -1:], np.c_[X * np.exp([0.3, -0.2]), np.ones(3)])
     K = kernel(profile(ShiftedReLU(1.0), 2), rows)
     assert np.allclose(K.diagonal(), 1, atol=1e-14)
     assert K[0, 1] == pytest.approx(1, abs=1e-14)
@@ -179,7 +187,7 @@ def climbed(spread: float, noise: float | None = None, n: int = 60) -> tuple[Set
     draw = np.random.default_rng(1)
     X = draw.standard_normal((n, 4))
     Y = (np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])[:, None] + 0.1 * draw.standard_normal((n, 1))
-    given_task = Task(X, Y - Y.mean(), np.ones(n))
+    given_task = Task(X, Y - Y.mean(), np.ones(n), np.arange(4))
     start = Settings(np.array([-0.7, -0.6, -0.7, -0.5]), -2.0)
     found, value = most_evident(
         given_task, profile(ReLU(), 1), start, spread=spread, reach=0.5, steps=40, noise=noise
@@ -213,7 +221,7 @@ def test_noise_that_is_given_stays() -> None:
 def test_a_kernel_that_cannot_be_factored_is_no_evidence() -> None:
     """Equal rows and no noise to speak of: infinite, so that a climb turns back."""
     X = np.ones((6, 2))
-    given_task = Task(X, np.arange(6.0)[:, None] - 2.5, np.ones(6))
+    given_task = Task(X, np.arange(6.0)[:, None] - 2.5, np.ones(6), np.arange(2))
     value, gradient = evidence(
         Settings(np.zeros(2), -80.0), given_task, profile(ReLU(), 1), spread=0.4, reach=0.5
     )

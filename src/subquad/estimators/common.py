@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, Ensemble, mean_ridge, validation_of
+from subquad.estimators.base import Choices, mean_ridge, validation_of
+from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.member import Member
 from subquad.estimators.search import Validation
 from subquad.theory.duals import Array
@@ -32,7 +33,17 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        names = ("width", "depth", "shift", "layers", "activation", "ridge", "metric", "weights")
+        names = (
+            "width",
+            "depth",
+            "shift",
+            "layers",
+            "activation",
+            "encoding",
+            "ridge",
+            "metric",
+            "weights",
+        )
         settings = {name: getattr(self, name) for name in names}
         return Choices(
             **settings,
@@ -87,6 +98,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
 def _described(member: Member) -> dict[str, Any]:
     recipe = member.recipe
     return {
+        "encoding": recipe.encoding,
         "activation": type(recipe.activation).__name__,
         "depth": recipe.depth,
         "shift": recipe.activation.threshold,

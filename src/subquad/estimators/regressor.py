@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from subquad.activations import Activation
 from subquad.checks import number
+from subquad.errors import InvalidInput
 from subquad.estimators.base import fit_ensemble
 from subquad.estimators.common import SubquadEstimator
 from subquad.estimators.uncertainty import conformal_factor
@@ -29,6 +30,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         shift: b of the shifted ReLU, or "auto"; if given, no other activation is tried.
         layers: "last", "all" or "auto" that learn.
         activation: "auto" (shifted ReLU and GELU), a name, or a subquad activation.
+        encoding: of the inputs: "plain", or ladders of steps that follow "values" or "ranks".
         ridge: in units of G/m, or "auto".
         metric: "auto", "learned" or "equal" scales of the inputs.
         weights: kind of the frozen weights.
@@ -62,6 +64,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         shift: float | str = "auto",
         layers: str = "auto",
         activation: Activation | str = "auto",
+        encoding: str = "auto",
         ridge: float | str = "auto",
         metric: str = "auto",
         weights: str = "sobol",
@@ -76,6 +79,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         self.shift = shift
         self.layers = layers
         self.activation = activation
+        self.encoding = encoding
         self.ridge = ridge
         self.metric = metric
         self.weights = weights
@@ -135,9 +139,10 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         number("coverage", coverage, above=True, most=1.0)
         X = self._checked(X)
         ensemble = self._ensemble
-        seen = np.isfinite(ensemble.left_out).all(axis=1)
-        residuals = (ensemble.task.Y + ensemble.offset - ensemble.left_out)[seen]
-        deviations = ensemble.left_out_deviation()[seen]
+        seen = np.isfinite(ensemble.residuals).all(axis=1)
+        if not seen.any():
+            raise InvalidInput("no row was predicted before it was learned: fit more rows first")
+        residuals, deviations = ensemble.residuals[seen], ensemble.residual_deviation()[seen]
         factors = np.array(
             [
                 conformal_factor(residuals[:, c], deviations[:, c], coverage)
