@@ -15,6 +15,7 @@ from subquad.errors import InvalidInput
 from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.calibration import calibrate
 from subquad.estimators.common import SubquadEstimator
+from subquad.estimators.recipe import CLASSES
 from subquad.theory.duals import Array, Integers
 
 
@@ -38,6 +39,8 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
     >>> SubquadClassifier(random_state=0).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
     True
     """
+
+    _prudence = CLASSES
 
     def __init__(
         self,
@@ -140,9 +143,8 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
     def _check_classes(self, labels: Integers) -> None:
         present = np.unique(labels)
         if len(present) < 2:
-            raise InvalidInput(
-                f"y has one class, {self.classes_[present[0]]!r}: classification needs at least two"
-            )
+            only = self.classes_.tolist()[present[0]]
+            raise InvalidInput(f"y has one class, {only!r}: classification needs at least two")
 
     def _class_weights(self, y: Any) -> Array:
         if self.class_weight is None:
@@ -186,7 +188,8 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
 
     def predict(self, X: Any) -> Any:
         """Return the likeliest class of each row."""
-        return self.classes_[self._logits(X).argmax(axis=1)]
+        logits = self._logits(X)
+        return self.classes_[logits.argmax(axis=1)]
 
     def _logits(self, X: Any) -> Array:
         check_is_fitted(self)

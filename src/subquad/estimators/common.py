@@ -14,6 +14,7 @@ from subquad.errors import InvalidInput
 from subquad.estimators.base import Choices, Growing, mean_ridge, validation_of
 from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.member import Member
+from subquad.estimators.recipe import Prudence
 from subquad.estimators.search import Validation
 from subquad.theory.duals import Array
 
@@ -23,6 +24,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
 
     _ensemble: Ensemble
     _growing: Growing | None
+    _prudence: Prudence
     members: int
     max_iter: int
     max_memory: float | str | None
@@ -52,6 +54,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             max_iter=self.max_iter,
             max_memory=self.max_memory,
             seed=int(seed),
+            prudence=self._prudence,
         )
 
     def _checked_pair(
@@ -64,13 +67,14 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             multi_output=multi_output,
             y_numeric=multi_output,
             dtype=np.float64,
+            order="C",  # sums round alike, however the rows were laid out
             ensure_min_samples=2 if first else 1,
             reset=first,
         )
-        return X, y
+        return X, np.ascontiguousarray(y)
 
     def _checked(self, X: Any) -> Array:
-        found: Array = validate_data(self, _plain(X), reset=False, dtype=np.float64)
+        found: Array = validate_data(self, _plain(X), reset=False, dtype=np.float64, order="C")
         return found
 
     def _checked_rows(
@@ -81,7 +85,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if np.count_nonzero(weights) < least:
             raise InvalidInput(f"sample_weight must be above 0 in at least {least} rows")
-        return weights, validation_of(self.validation, groups, n)
+        return weights, validation_of(self.validation, groups, weights)
 
     def _left_out_score(self) -> float:
         """Score of rows predicted without having been learned."""

@@ -95,9 +95,9 @@ class Trained:
     left_out: Array
 
 
-def default_width(recipe: Recipe) -> int:
-    """Return the width where none is given."""
-    return ROUGH_WIDTH if recipe.rough else SMOOTH_WIDTH
+def default_width(recipe: Recipe, outputs: int) -> int:
+    """Return the width where none is given; the networks of several outputs share the time."""
+    return ROUGH_WIDTH // min(outputs, 4) if recipe.rough else SMOOTH_WIDTH
 
 
 def train_member(
@@ -133,7 +133,7 @@ def train_member(
     A = torch.from_numpy(kernel(recipe.profile, rows))
     A.diagonal().add_(torch.from_numpy(noise))
     alpha = torch.cholesky_solve(torch.from_numpy(task.Y), torch.linalg.cholesky(A)).numpy()
-    m = default_width(recipe) if width is None else width
+    m = default_width(recipe, task.Y.shape[1]) if width is None else width
     norms = np.sqrt(np.maximum((task.Y * alpha).sum(0), 0) / (2 * m * diagonal))
     net = WideNet(
         rows.shape[1],

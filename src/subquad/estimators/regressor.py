@@ -13,6 +13,7 @@ from subquad.checks import number
 from subquad.errors import InvalidInput
 from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.common import SubquadEstimator
+from subquad.estimators.recipe import NUMBERS
 from subquad.estimators.uncertainty import conformal_factor
 from subquad.theory.duals import Array
 
@@ -55,6 +56,8 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
     >>> model.predict(X[100:102]).shape
     (2,)
     """
+
+    _prudence = NUMBERS
 
     def __init__(
         self,
@@ -103,10 +106,13 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         X, Y = self._checked_targets(X, y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
         self._growing = None
-        self._ensemble = fit_ensemble(X, Y / self._size, weights, self._choices(), validation)
+        kept = weights > 0
+        self._size = _unit(Y[kept])
+        scaled = np.where(kept[:, None], Y / self._size, 0.0)
+        self._ensemble = fit_ensemble(X, scaled, weights, self._choices(), validation)
         self._set_fitted()
         left_out = np.full(Y.shape, np.nan)
-        left_out[weights > 0] = self._ensemble.left_out.among(int(np.count_nonzero(weights)))
+        left_out[kept] = self._ensemble.left_out.among(int(kept.sum()))
         self.loo_prediction_ = self._shaped(left_out * self._size)
         return self
 
@@ -171,8 +177,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         Y = target[:, None] if target.ndim == 1 else target
         if first:
             self._single = target.ndim == 1
-            size = np.abs(Y).max(axis=0)
-            self._size = np.where(size > 0, size, 1.0)
+            self._size = _unit(Y)
         elif Y.shape[1] != len(self._size):
             raise InvalidInput(f"y must have {len(self._size)} outputs as before, got {Y.shape[1]}")
         return X, Y
@@ -194,3 +199,9 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _unit(Y: Array) -> Array:
+    """Return what each output is divided by, so that squares of large targets are safe."""
+    size = np.abs(Y).max(axis=0)
+    return np.where(size > 0, size, 1.0)

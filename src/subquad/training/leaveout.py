@@ -18,6 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from subquad.errors import InvalidInput
 from subquad.gram import TensorJacobian
 from subquad.gram.exact import factorise
 from subquad.training.ridged import RidgedJacobian
@@ -49,6 +50,7 @@ def left_out_of(
         counts: how many equal rows a sample stands for; one of them is left out.
         ordered: a sample is predicted from those before it alone.
     """
+    check_left_out(len(wanted), shift, groups, counts, ordered)
     if isinstance(shift, float) and shift:
         assert not isinstance(jacobian, TensorJacobian)
         initial = wanted + (outputs - target) - jacobian.change.reshape(wanted.shape)
@@ -56,6 +58,26 @@ def left_out_of(
     if ordered:
         return foretold(gram, shift, wanted, initial)
     return leave_one_out(gram, shift, wanted, initial, groups, counts)
+
+
+def check_left_out(
+    n: int, shift: float | Tensor, groups: Tensor | None, counts: Tensor | None, ordered: bool
+) -> None:
+    """Refuse what does not say for each of n samples what is left out with it."""
+    if groups is not None and ordered:
+        raise InvalidInput("loo_predictions takes groups or ordered=True, not both")
+    if groups is not None and groups.shape != (n,):
+        raise InvalidInput(f"groups must have shape ({n},), got {tuple(groups.shape)}")
+    if counts is None:
+        return
+    if groups is not None or ordered:
+        raise InvalidInput("counts go with single rows: leave groups and ordered out")
+    if isinstance(shift, float):
+        raise InvalidInput("counts need slack: without it a row cannot stand for several")
+    if counts.shape != (n,) or not bool((counts > 0).all()):
+        raise InvalidInput(
+            f"counts must be {n} numbers > 0, one per row, got shape {tuple(counts.shape)}"
+        )
 
 
 def full_gram(jacobian: TensorJacobian | RidgedJacobian | SampleSpaceJacobian) -> Tensor:

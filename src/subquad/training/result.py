@@ -166,16 +166,15 @@ class TrainResult:
 
         Args:
             groups: one label per row; all rows of a group are left out together.
-            counts: how many equal rows each row stands for; one of them is left out.
+            counts: how many equal rows each row stands for, with slack; one of them is left out.
             ordered: rows stand in the order of time, and a row is predicted from those before it.
         """
         assert self.leave_out is not None
         labels = None
         if groups is not None:
-            if ordered:
-                raise InvalidInput("loo_predictions takes groups or ordered=True, not both")
-            _, numbered = np.unique(np.asarray(groups), return_inverse=True)
-            labels = torch.from_numpy(numbered.reshape(-1))
+            names = np.asarray(groups)
+            _, numbered = np.unique(names, return_inverse=True)
+            labels = torch.from_numpy(numbered.reshape(names.shape))
         found = self.leave_out(groups=labels, counts=counts, ordered=ordered)
         return found[:, 0] if found.shape[1] == 1 else found
 
