@@ -41,13 +41,13 @@ class Encoding:
     high: Array
 
     @classmethod
-    def fit(cls, kind: str, X: Array) -> Encoding:
-        """Lay the steps over training inputs, n×d."""
+    def fit(cls, kind: str, X: Array, weights: Array) -> Encoding:
+        """Lay the steps over training inputs, n×d; a row of weight 2 counts like two rows."""
         d = X.shape[1]
         if kind == "plain":
             return cls(kind, np.arange(d), np.empty(0), np.empty(0))
         most = int(min(max(COORDINATES // d, LEAST_STEPS), MOST_STEPS))
-        knots = [_knots(kind, column, most) for column in X.T]
+        knots = [_knots(kind, column, weights, most) for column in X.T]
         owner = np.repeat(np.arange(d), [len(k) - 1 for k in knots])
         return cls(
             kind,
@@ -66,14 +66,29 @@ class Encoding:
         return found
 
 
-def _knots(kind: str, column: Array, most: int) -> Array:
+def _knots(kind: str, column: Array, weights: Array, most: int) -> Array:
     """Return the ends of the pieces: between neighbours where there are few values."""
     values = np.unique(column)
     if len(values) <= most + 1:
         return values if len(values) > 1 else np.array([values[0], values[0] + 1.0])
     if kind == "ranks":
-        return np.unique(np.quantile(column, np.linspace(0, 1, most + 1)))
-    low, high = np.quantile(column, [TAIL, 1 - TAIL])
+        inner = _quantiles(column, weights, np.linspace(0, 1, most + 1)[1:-1])
+        return np.unique(np.concatenate([values[:1], inner, values[-1:]]))
+    low, high = _quantiles(column, weights, np.array([TAIL, 1 - TAIL]))
     if low == high:
         low, high = values[0], values[-1]
     return np.linspace(low, high, most + 1)
+
+
+def _quantiles(column: Array, weights: Array, shares: Array) -> Array:
+    """Return what `np.quantile` makes of as many rows as the weights say."""
+    order = np.argsort(column, kind="stable")
+    sorted_column, below = column[order], np.cumsum(weights[order])
+    place = shares * max(below[-1] - 1, 0.0)
+    first = np.floor(place)
+    low, high = (
+        sorted_column[np.minimum(np.searchsorted(below, k, side="right"), len(order) - 1)]
+        for k in (first, first + 1)
+    )
+    found: Array = low + (place - first) * (high - low)
+    return found
