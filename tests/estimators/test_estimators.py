@@ -98,12 +98,13 @@ def test_left_out_predictions_come_near_to_training_anew(recipe: Recipe) -> None
     weights, owner = np.ones(14), np.arange(3)
     weights[3] = 2.0
     found = Settings(np.array([-0.4, -0.7, -1.2]), -3.0)
+    plain = Encoding.fit("plain", X, weights)
 
     def trained(task: Task, **how: object) -> Trained:
         return train_member(
             recipe,
             found,
-            Encoding.fit("plain", X),
+            plain,
             task,
             width=2048,
             weights="sobol",

@@ -19,7 +19,10 @@ from subquad import GELU, SubquadClassifier, SubquadRegressor
 
 
 @parametrize_with_checks(
-    [SubquadRegressor(width=256, max_iter=3), SubquadClassifier(width=256, max_iter=3)]
+    [
+        SubquadRegressor(width=256, encoding="plain", max_iter=3),
+        SubquadClassifier(width=256, encoding="plain", max_iter=3),
+    ]
 )
 def test_contract(
     estimator: SubquadRegressor | SubquadClassifier, check: Callable[[object], None]

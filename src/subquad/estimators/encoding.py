@@ -42,7 +42,7 @@ class Encoding:
 
     @classmethod
     def fit(cls, kind: str, X: Array, weights: Array) -> Encoding:
-        """Lay the steps over training inputs, n×d, with sample weights."""
+        """Lay the steps over training inputs, n×d; a row of weight 2 counts like two rows."""
         d = X.shape[1]
         if kind == "plain":
             return cls(kind, np.arange(d), np.empty(0), np.empty(0))
@@ -72,7 +72,8 @@ def _knots(kind: str, column: Array, weights: Array, most: int) -> Array:
     if len(values) <= most + 1:
         return values if len(values) > 1 else np.array([values[0], values[0] + 1.0])
     if kind == "ranks":
-        return np.unique(_quantiles(column, weights, np.linspace(0, 1, most + 1)))
+        inner = _quantiles(column, weights, np.linspace(0, 1, most + 1)[1:-1])
+        return np.unique(np.concatenate([values[:1], inner, values[-1:]]))
     low, high = _quantiles(column, weights, np.array([TAIL, 1 - TAIL]))
     if low == high:
         low, high = values[0], values[-1]
@@ -80,9 +81,14 @@ def _knots(kind: str, column: Array, weights: Array, most: int) -> Array:
 
 
 def _quantiles(column: Array, weights: Array, shares: Array) -> Array:
-    """Return the first values that reach these shares of the weight: 2 counts like two rows."""
+    """Return what `np.quantile` makes of as many rows as the weights say."""
     order = np.argsort(column, kind="stable")
-    reached = np.cumsum(weights[order])
-    place = np.searchsorted(reached, shares * reached[-1] * (1 - 1e-12))
-    found: Array = column[order][np.minimum(place, len(column) - 1)]
+    sorted_column, below = column[order], np.cumsum(weights[order])
+    place = shares * max(below[-1] - 1, 0.0)
+    first = np.floor(place)
+    low, high = (
+        sorted_column[np.minimum(np.searchsorted(below, k, side="right"), len(order) - 1)]
+        for k in (first, first + 1)
+    )
+    found: Array = low + (place - first) * (high - low)
     return found

@@ -109,7 +109,8 @@ def candidates(
     """
     d = X.shape[1]
     found = []
-    encodings = {kind: Encoding.fit(kind, X, weights) for kind in {f[0].encoding for f in families}}
+    kinds = {family[0].encoding for family in families}
+    encodings = {kind: Encoding.fit(kind, X, weights) for kind in kinds}
     tasks = {k: Task(e(X), Y, weights, e.owner) for k, e in encodings.items()}
     for family in families:
         base = family[0]

@@ -43,6 +43,7 @@ def profile(activation: Activation, depth: int, layers: str = "last") -> Profile
         pulls.append((pull, slope * turn))
         value, slope = found.kappa.both(angle)
         value = np.clip(value, -1.0, 1.0)
+        value[0] = 1.0  # up to rounding, whose square root is no angle to go on with
         rhos.append((value, slope * turn))
         sine = np.sqrt(1 - value * value)
         # At theta = 0 both vanish; their ratio is the square root of kappa's curvature.
