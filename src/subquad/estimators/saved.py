@@ -1,0 +1,283 @@
+"""An ensemble as JSON values and tensors, and back; frozen weights come again from their seed.
+
+Reading trusts nothing: every key, type, shape and number is checked, and what is wrong is named.
+Weights of predictors are kept as their change alone, and networks that start from the same frozen
+weights share them again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subquad.activations import build
+from subquad.checks import choice, integer
+from subquad.errors import InvalidInput
+from subquad.estimators.base import Ensemble, Scaling
+from subquad.estimators.calibration import Calibration
+from subquad.estimators.evidence import Settings, Task
+from subquad.estimators.member import Member
+from subquad.estimators.recipe import Recipe
+from subquad.network import WideNet
+from subquad.tables.fields import field, known_only
+from subquad.theory.duals import Array
+from subquad.training import load_result
+from subquad.training.result import Predictor
+
+Config = dict[str, Any]
+
+_KEYS = {"samples", "inputs", "kept", "outputs", "calibration", "members"}
+_MEMBER_KEYS = {
+    "activation",
+    "depth",
+    "layers",
+    "spread",
+    "noise",
+    "weight",
+    "sizes",
+    "predictors",
+}
+_CHANGE = re.compile(r"(net|start)\.layers\.(\d{1,6})\.(left|right|table)")
+_LOUDEST = 100.0
+"""Size of a logarithm of a noise or a scale beyond which its exponential means nothing."""
+
+
+def state_of(
+    ensemble: Ensemble, calibration: Calibration | None = None
+) -> tuple[Config, dict[str, Tensor]]:
+    """Return (config, tensors): all that :func:`ensemble_from` needs.
+
+    Args:
+        ensemble: what was fitted.
+        calibration: from its scores to probabilities, for classes.
+    """
+    task, scaling = ensemble.task, ensemble.scaling
+    arrays = {
+        "scaling.mean": scaling.mean,
+        "scaling.scale": scaling.scale,
+        "offset": ensemble.offset,
+        "left_out": ensemble.left_out,
+        "X": task.X,
+        "Y": task.Y,
+        "sample_weights": task.weights,
+    }
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+    members = []
+    for k, (member, weight) in enumerate(zip(ensemble.members, ensemble.weights, strict=True)):
+        tensors[f"members.{k}.scales"] = torch.from_numpy(member.settings.scales.copy())
+        predictors: list[object] = []
+        for c, predictor in enumerate(member.predictors):
+            if predictor is None:
+                predictors.append(None)
+                continue
+            described, own = predictor.state()
+            predictors.append(described)
+            tensors |= {f"members.{k}.{c}.{name}": tensor for name, tensor in own.items()}
+        recipe = member.recipe
+        members.append(
+            {
+                "activation": recipe.activation.config(),
+                "depth": recipe.depth,
+                "layers": recipe.layers,
+                "spread": recipe.spread,
+                "noise": member.settings.noise,
+                "weight": float(weight),
+                "sizes": list(member.sizes),
+                "predictors": predictors,
+            }
+        )
+    config = {
+        "samples": len(task.X),
+        "inputs": len(scaling.scale),
+        "kept": task.X.shape[1],
+        "outputs": task.Y.shape[1],
+        "calibration": None
+        if calibration is None
+        else {"sharpness": calibration.sharpness, "offsets": list(calibration.offsets)},
+        "members": members,
+    }
+    return config, tensors
+
+
+def ensemble_from(
+    config: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Ensemble, Calibration | None]:
+    """Return what :func:`state_of` described, or say which field is wrong."""
+    where = "model"
+    known_only(config, _KEYS, where)
+    n, d, kept, outputs = (
+        integer(f"{where}.{key}", field(config, key, int, where), least=1)
+        for key in ("samples", "inputs", "kept", "outputs")
+    )
+    stored = _Stored(tensors)
+    scaling = Scaling(
+        stored.take("scaling.mean", (d,)), stored.take("scaling.scale", (d,), least=0.0)
+    )
+    if int(scaling.kept.sum()) != kept:
+        raise InvalidInput(f"tensor 'scaling.scale' must be above 0 for {kept} inputs")
+    weights = stored.take("sample_weights", (n,), least=0.0)
+    if not (weights > 0).all():
+        raise InvalidInput("tensor 'sample_weights' must be above 0")
+    task = Task(stored.take("X", (n, kept)), stored.take("Y", (n, outputs)), weights)
+    offset = stored.take("offset", (outputs,))
+    left_out = stored.take("left_out", (n, outputs), gaps=True)
+    entries = field(config, "members", list, where)
+    nets: dict[str, WideNet] = {}
+    members = [_member(entry, k, stored, kept, outputs, nets) for k, entry in enumerate(entries)]
+    shares = np.array([share for _, share in members])
+    if not members or abs(shares.sum() - 1) > 1e-9:
+        raise InvalidInput(f"{where}.members must have weights of sum 1: the file is damaged")
+    stored.finish()
+    ensemble = Ensemble(
+        scaling,
+        tuple(member for member, _ in members),
+        shares,
+        task,
+        offset,
+        left_out,
+        trainings=[],
+        candidates=[],
+        seconds=(0.0, 0.0),
+    )
+    return ensemble, _calibration(config, outputs)
+
+
+class _Stored:
+    """Tensors that are taken out one by one, each checked; none may be left over."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._left = dict(tensors)
+
+    def tensor(self, name: str, *, gaps: bool = False) -> Tensor:
+        """Return a tensor of finite numbers, or with ``gaps`` of rows that may be NaN."""
+        if name not in self._left:
+            raise InvalidInput(f"tensor {name!r} is missing: the model is damaged")
+        tensor = self._left.pop(name)
+        if tensor.dtype != torch.float64:
+            raise InvalidInput(f"tensor {name!r} must be float64, got {tensor.dtype}")
+        seen = tensor[~torch.isnan(tensor).all(dim=1)] if gaps and tensor.dim() == 2 else tensor
+        if not bool(torch.isfinite(seen).all()):
+            raise InvalidInput(f"tensor {name!r} must be finite: the model is damaged")
+        return tensor
+
+    def take(
+        self, name: str, shape: tuple[int, ...], *, least: float = -math.inf, gaps: bool = False
+    ) -> Array:
+        """Return an array of a shape, its numbers at least ``least``."""
+        tensor = self.tensor(name, gaps=gaps)
+        if tuple(tensor.shape) != shape:
+            raise InvalidInput(
+                f"tensor {name!r} must have shape {shape}, got {tuple(tensor.shape)}"
+            )
+        if bool((tensor < least).any()):
+            raise InvalidInput(f"tensor {name!r} must be at least {least:g}")
+        return tensor.numpy()
+
+    def finish(self) -> None:
+        """Refuse what nobody asked for."""
+        if self._left:
+            raise InvalidInput(f"unknown tensor {min(self._left)!r}: the model is damaged")
+
+
+def _member(
+    entry: Any, k: int, stored: _Stored, kept: int, outputs: int, nets: dict[str, WideNet]
+) -> tuple[Member, float]:
+    """Return a member and its weight; ``nets`` holds the starting networks made so far."""
+    where = f"model.members[{k}]"
+    if not isinstance(entry, Mapping):
+        raise InvalidInput(f"{where} must be an object: the file is damaged")
+    known_only(entry, _MEMBER_KEYS, where)
+    recipe = Recipe(
+        activation=build(field(entry, "activation", dict, where)),
+        depth=integer(f"{where}.depth", field(entry, "depth", int, where), least=1),
+        layers=choice("layers", field(entry, "layers", str, where), ("last", "all")),
+        spread=_within(entry, "spread", where, 0, _LOUDEST),
+    )
+    scales = stored.take(f"members.{k}.scales", (kept,))
+    if np.abs(scales).max() > _LOUDEST:
+        raise InvalidInput(f"tensor 'members.{k}.scales' must be logarithms below {_LOUDEST:g}")
+    sizes, predictors = (field(entry, key, list, where) for key in ("sizes", "predictors"))
+    if len(sizes) != outputs or len(predictors) != outputs:
+        raise InvalidInput(f"{where} must hold {outputs} sizes and predictors, one per output")
+    member = Member(
+        recipe,
+        Settings(scales, _within(entry, "noise", where, -_LOUDEST, _LOUDEST)),
+        tuple(
+            _within({"size": size}, "size", f"{where}.sizes[{c}]", 0, 1e300)
+            for c, size in enumerate(sizes)
+        ),
+        tuple(
+            None if p is None else _predictor(p, recipe, stored, f"members.{k}.{c}", kept, nets)
+            for c, p in enumerate(predictors)
+        ),
+    )
+    return member, _within(entry, "weight", where, 0, 1 + 1e-9)
+
+
+def _predictor(
+    described: Any,
+    recipe: Recipe,
+    stored: _Stored,
+    name: str,
+    kept: int,
+    nets: dict[str, WideNet],
+) -> Predictor:
+    """Return one output's networks; their shape must be the recipe's."""
+    where = f"model.{name}"
+    if not isinstance(described, Mapping):
+        raise InvalidInput(f"{where} must be an object or null: the file is damaged")
+    known_only(described, {"net", "centred", "tensors"}, where)
+    config, names = field(described, "net", dict, where), field(described, "tensors", list, where)
+    expected = {
+        "features": kept + 1,
+        "outputs": 1,
+        "depth": recipe.depth,
+        "activation": recipe.activation.config(),
+        "dtype": "float64",
+    }
+    for key, value in expected.items():
+        if config.get(key) != value:
+            raise InvalidInput(f"{where}.net.{key} must be {value}, got {config.get(key)!r:.60}")
+    for own in names:
+        found = _CHANGE.fullmatch(own) if isinstance(own, str) else None
+        if found is None or int(found[2]) >= recipe.depth:
+            raise InvalidInput(f"{where}.tensors names {own!r:.60}, which is no layer's change")
+    key = json.dumps(config, sort_keys=True)
+    if key not in nets:
+        nets[key] = WideNet.from_config(config)
+    changes = {own: stored.tensor(f"{name}.{own}") for own in names}
+    return load_result(described, changes, base=nets[key])
+
+
+def _calibration(config: Mapping[str, Any], outputs: int) -> Calibration | None:
+    if config.get("calibration", 0) is None:
+        return None
+    where = "model.calibration"
+    entry = field(config, "calibration", dict, "model")
+    known_only(entry, {"sharpness", "offsets"}, where)
+    offsets = field(entry, "offsets", list, where)
+    count = max(outputs, 2)
+    if len(offsets) != count:
+        raise InvalidInput(f"{where}.offsets must hold {count} numbers, one per class")
+    return Calibration(
+        _within(entry, "sharpness", where, 0, 1e300),
+        tuple(
+            _within({"offset": v}, "offset", f"{where}.offsets[{c}]", -1e300, 1e300)
+            for c, v in enumerate(offsets)
+        ),
+    )
+
+
+def _within(entry: Mapping[str, Any], key: str, where: str, least: float, most: float) -> float:
+    """Return a number of an entry that lies between two others."""
+    value = field(entry, key, float, where)
+    if least <= value <= most:
+        return value
+    raise InvalidInput(f"{where}.{key} must lie between {least:g} and {most:g}, got {value:g}")
