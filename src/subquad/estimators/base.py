@@ -19,7 +19,7 @@ from subquad.estimators.evidence import Task
 from subquad.estimators.member import Member, Training, default_width, train_member
 from subquad.estimators.recipe import families
 from subquad.estimators.search import Candidate, Validation, candidates
-from subquad.estimators.uncertainty import Spread, mixed_deviation
+from subquad.estimators.uncertainty import Spread, conformal_factor, mixed_deviation
 from subquad.theory.duals import Array
 from subquad.weights import KINDS
 
@@ -170,6 +170,18 @@ class Ensemble:
         """Return the deviation of training rows that are left out, n×C."""
         variances = [spread.left_out_variances() for spread in self.spreads()]
         return np.sqrt(np.tensordot(self.weights, np.stack(variances), 1))
+
+    def reach(self, X: Array, coverage: float) -> Array:
+        """Return how far intervals reach, n×C, that cover a share of new rows' targets."""
+        seen = np.isfinite(self.left_out).all(axis=1)
+        residuals = (self.task.Y + self.offset - self.left_out)[seen]
+        deviations = self.left_out_deviation()[seen]
+        factors = [
+            conformal_factor(residuals[:, c], deviations[:, c], coverage)
+            for c in range(residuals.shape[1])
+        ]
+        found: Array = np.array(factors) * self.deviation(X)
+        return found
 
     def spreads(self) -> list[Spread]:
         """Return the members' kernels as they see new rows."""

@@ -12,7 +12,6 @@ from subquad.activations import Activation
 from subquad.checks import number
 from subquad.estimators.base import fit_ensemble
 from subquad.estimators.common import SubquadEstimator
-from subquad.estimators.uncertainty import conformal_factor
 from subquad.theory.duals import Array
 
 
@@ -133,18 +132,8 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         number("coverage", coverage, above=True, most=1.0)
         X = self._checked(X)
-        ensemble = self._ensemble
-        seen = np.isfinite(ensemble.left_out).all(axis=1)
-        residuals = (ensemble.task.Y + ensemble.offset - ensemble.left_out)[seen]
-        deviations = ensemble.left_out_deviation()[seen]
-        factors = np.array(
-            [
-                conformal_factor(residuals[:, c], deviations[:, c], coverage)
-                for c in range(residuals.shape[1])
-            ]
-        )
-        middle = ensemble.predict(X) * self._size
-        reach = factors * ensemble.deviation(X) * self._size
+        middle = self._ensemble.predict(X) * self._size
+        reach = self._ensemble.reach(X, coverage) * self._size
         return self._shaped(middle - reach), self._shaped(middle + reach)
 
     def _shaped(self, values: Array) -> Any:

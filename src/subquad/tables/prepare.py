@@ -127,6 +127,13 @@ class Preparation:
             )
         return cls(kept, tuple(column.name for column in fitted if not column.width))
 
+    def notes(self) -> list[str]:
+        """Lines that say which columns are left out, and why."""
+        lines = []
+        if self.dropped:
+            lines.append(f"columns that tell nothing: {', '.join(self.dropped)}")
+        return lines
+
     @property
     def width(self) -> int:
         """Length of a prepared row, the constant included."""
@@ -151,12 +158,7 @@ class Preparation:
 
     def transform(self, table: Table) -> Numbers:
         """Rows of unit length, rows × width."""
-        features = self.features(table)
-        rows = np.concatenate([features, np.ones((len(features), 1))], axis=1)
-        largest = np.abs(rows).max(axis=1, keepdims=True)  # at least 1, so that squares are safe
-        rows = rows / largest
-        unit: Numbers = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        return unit
+        return unit_rows(self.features(table))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -180,6 +182,15 @@ class Preparation:
         if not all(isinstance(name, str) for name in dropped):
             raise InvalidInput("preparation.dropped must hold names: the file is damaged")
         return cls(columns, tuple(dropped))
+
+
+def unit_rows(features: Numbers) -> Numbers:
+    """Append a constant 1 to features and divide every row by its length."""
+    rows = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    largest = np.abs(rows).max(axis=1, keepdims=True)  # at least 1, so that squares are safe
+    rows = rows / largest
+    unit: Numbers = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
 
 
 def location_and_scale(values: Numbers) -> tuple[float, float]:
