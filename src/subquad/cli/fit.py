@@ -61,6 +61,14 @@ def fit(
     ridge: Annotated[
         str, typer.Option(help="Ridge, in units of Gram / width.", **auto_or(float))
     ] = "auto",
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Features as they are, or each as a ladder of steps over its values or ranks.",
+            show_default="auto",
+            **one_of("encoding", "auto", "plain", "values", "ranks"),
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -160,6 +168,7 @@ def fit(
         weights=weights,
         layers=layers,
         ridge=number_in(ridge, float),
+        encoding=encoding,
         metric=metric,
         members=members,
         validation=validation,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from subquad.cli.live import StageView, TrainingView
 from subquad.cli.options import Output
 from subquad.errors import TrainingFailed
@@ -42,11 +45,7 @@ def finish(run: Run, kept_apart: str, output: Output, json: bool) -> None:
     if json:
         output.json(summary)
         return
-    members = "".join(
-        f"{100 * m['weight']:3.0f} %: {m['activation']}, {m['depth']} deep, {m['width']} wide, "
-        f"ridge {number(m['ridge'])}\n"
-        for m in summary["members"]
-    )
+    members = "".join(f"{_member(m)}\n" for m in summary["members"])
     shares = summary["features"]
     named = [f"{f['name']} {100 * f['share']:.0f} %" for f in shares[:SHOWN]]
     if len(shares) > SHOWN:
@@ -62,4 +61,11 @@ def finish(run: Run, kept_apart: str, output: Output, json: bool) -> None:
         f"{kind} on the training rows: {number(summary['train_score'])}\n"
         f"{mattered}run folder: {run.folder}\n"
         f"next: subquad predict {run.folder} NEW.csv --out predictions.csv"
+    )
+
+
+def _member(record: Mapping[str, Any]) -> str:
+    return (
+        f"{100 * record['weight']:3.0f} %: {record['activation']} on {record['encoding']} inputs, "
+        f"{record['depth']} deep, {record['width']} wide, ridge {number(record['ridge'])}"
     )

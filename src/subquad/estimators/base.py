@@ -15,6 +15,7 @@ from subquad.activations import ACTIVATIONS, Activation
 from subquad.checks import MOST_RIDGE, choice, integer, number
 from subquad.errors import InvalidInput
 from subquad.estimators.blend import blend, worthwhile
+from subquad.estimators.encoding import KINDS as ENCODINGS
 from subquad.estimators.evidence import Task
 from subquad.estimators.member import Member, Training, default_width, train_member
 from subquad.estimators.recipe import families
@@ -35,6 +36,7 @@ class Choices:
 
     Attributes:
         width, depth, shift, layers, activation: of the networks.
+        encoding: of the inputs: "plain", or ladders of steps that follow "values" or "ranks".
         ridge: in units of G/m.
         metric: "learned" gives every input a scale of its own, "equal" does not, "auto" lets
             left-out predictions decide.
@@ -50,6 +52,7 @@ class Choices:
     shift: float | str = "auto"
     layers: str = "auto"
     activation: Activation | str = "auto"
+    encoding: str = "auto"
     ridge: float | str = "auto"
     metric: str = "auto"
     weights: str = "sobol"
@@ -64,6 +67,7 @@ class Choices:
                 integer(name, getattr(self, name), least=1)
         if _given(self, "shift") is not None:
             number("shift", self.shift)
+        choice("encoding", self.encoding, ("auto", *ENCODINGS))
         choice("layers", self.layers, ("auto", "last", "all"))
         if _given(self, "ridge") is not None:
             number("ridge", self.ridge, above=True, most=MOST_RIDGE)
@@ -132,7 +136,8 @@ class Ensemble:
     Attributes:
         scaling: of the inputs.
         members, weights: what is averaged.
-        task: what it was trained on.
+        X, Y, counts: standardised inputs, targets less the offset, sample weights: what it was
+            trained on.
         offset: mean of the targets, one per output.
         left_out: predictions of each training row without it, n×C.
         trainings: how each went, member by member.
@@ -143,7 +148,9 @@ class Ensemble:
     scaling: Scaling
     members: tuple[Member, ...]
     weights: Array
-    task: Task
+    X: Array
+    Y: Array
+    counts: Array
     offset: Array
     left_out: Array
     trainings: list[Training]
@@ -174,7 +181,7 @@ class Ensemble:
     def reach(self, X: Array, coverage: float) -> Array:
         """Return how far intervals reach, n×C, that cover a share of new rows' targets."""
         seen = np.isfinite(self.left_out).all(axis=1)
-        residuals = (self.task.Y + self.offset - self.left_out)[seen]
+        residuals = (self.Y + self.offset - self.left_out)[seen]
         deviations = self.left_out_deviation()[seen]
         factors = [
             conformal_factor(residuals[:, c], deviations[:, c], coverage)
@@ -185,7 +192,7 @@ class Ensemble:
 
     def spreads(self) -> list[Spread]:
         """Return the members' kernels as they see new rows."""
-        return [Spread(m.recipe, m.settings, self.task) for m in self.members]
+        return [Spread(m, self.X, self.Y, self.counts) for m in self.members]
 
     @property
     def importances(self) -> Array:
@@ -227,22 +234,25 @@ def fit_ensemble(
     if not scaled.shape[1]:
         scaled = np.zeros((len(X), 1))  # nothing varies: every prediction is the mean
         scaling = Scaling(scaling.mean, np.where(np.arange(len(scaling.scale)) == 0, 1.0, 0.0))
-    task = Task(scaled, Y - offset, weights)
+    Y = Y - offset
     found = candidates(
         families(
             choices.chosen_activation,
             _given(choices, "shift"),
             _given(choices, "depth"),
             None if choices.layers == "auto" else choices.layers,
+            _given(choices, "encoding"),
         ),
-        task,
+        scaled,
+        Y,
+        weights,
         validation,
         noise=_given(choices, "ridge"),
         metric=choices.metric,
         seed=choices.seed,
         tell=tell,
     )
-    judged = blend(np.stack([c.left_out for c in found]), task.Y, weights)
+    judged = blend(np.stack([c.left_out for c in found]), Y, weights)
     picked = [found[i] for i in worthwhile(judged, choices.members)]
     searched = time.perf_counter() - began
     trained = []
@@ -253,7 +263,8 @@ def fit_ensemble(
             train_member(
                 candidate.recipe,
                 candidate.settings,
-                task,
+                candidate.encoding,
+                Task(candidate.encoding(scaled), Y, weights, candidate.encoding.owner),
                 width=width,
                 weights=choices.weights,
                 seed=choices.seed,
@@ -266,12 +277,14 @@ def fit_ensemble(
     left_out = np.stack([t.left_out for t in trained])
     if validation.ordered:
         left_out[:, ~np.isfinite(picked[0].left_out).all(axis=1)] = np.nan
-    final = blend(left_out, task.Y, weights)
+    final = blend(left_out, Y, weights)
     return Ensemble(
         scaling,
         tuple(t.member for t in trained),
         final,
-        task,
+        scaled,
+        Y,
+        weights,
         offset,
         offset + np.tensordot(final, left_out, 1),
         [training for t in trained for training in t.trainings],

@@ -47,6 +47,7 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         shift: float | str = "auto",
         layers: str = "auto",
         activation: Activation | str = "auto",
+        encoding: str = "auto",
         ridge: float | str = "auto",
         metric: str = "auto",
         weights: str = "sobol",
@@ -62,6 +63,7 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         self.shift = shift
         self.layers = layers
         self.activation = activation
+        self.encoding = encoding
         self.ridge = ridge
         self.metric = metric
         self.weights = weights

@@ -32,7 +32,17 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        names = ("width", "depth", "shift", "layers", "activation", "ridge", "metric", "weights")
+        names = (
+            "width",
+            "depth",
+            "shift",
+            "layers",
+            "activation",
+            "encoding",
+            "ridge",
+            "metric",
+            "weights",
+        )
         settings = {name: getattr(self, name) for name in names}
         return Choices(
             **settings,

@@ -14,6 +14,7 @@ def described(member: Member) -> dict[str, Any]:
     """Return what a member is."""
     recipe = member.recipe
     return {
+        "encoding": recipe.encoding,
         "activation": type(recipe.activation).__name__,
         "depth": recipe.depth,
         "shift": recipe.activation.threshold,

@@ -2,8 +2,9 @@
 
 | symbol | shape | meaning |
 |---|---|---|
-| `X`, `Y` | n×d, n×C | standardised inputs and targets, targets without their mean |
-| `w` | d | scale of each input: rows are `(x ∘ w, 1)`, divided by their length |
+| `X`, `Y` | n×D, n×C | coordinates of the inputs, and targets without their mean |
+| `w` | d | scale of each input, the same for all its coordinates |
+| rows | n×(D+1) | `(x ∘ w, 1)`, divided by their length |
 | `rho` | n×n | inner products of the rows |
 | `K = F(rho) / F(1)` | n×n | the infinitely wide network's kernel, 1 on the diagonal |
 | `A = K + noise diag(1/s)` | n×n | s: sample weights, N their sum |
@@ -26,7 +27,7 @@ import numpy as np
 import torch
 
 from subquad.kernels import pick
-from subquad.theory.duals import Array
+from subquad.theory.duals import Array, Integers
 from subquad.theory.profile import Profile
 
 QUIETEST, LOUDEST = math.log(1e-6), math.log(100.0)
@@ -54,21 +55,27 @@ class Task:
     """Targets to be explained.
 
     Attributes:
-        X: n×d.
+        X: coordinates, n×D.
         Y: n×C.
         weights: of the samples, (n,), above 0: 2 counts like two equal rows.
+        owner: which input each coordinate belongs to, (D,).
     """
 
     X: Array
     Y: Array
     weights: Array
+    owner: Integers
+
+    def rows(self, scales: Array) -> Array:
+        """Return unit rows of these inputs."""
+        return unit_rows(self.X, scales[self.owner])
 
 
-def unit_rows(X: Array, scales: Array) -> tuple[Array, Array]:
-    """Return rows `(x ∘ w, 1)` divided by their length, n×(d+1), and the lengths."""
+def unit_rows(X: Array, scales: Array) -> Array:
+    """Return rows `(x ∘ w, 1)` divided by their length, n×(D+1), for log scales (D,)."""
     rows = np.concatenate([X * np.exp(scales), np.ones((len(X), 1))], axis=1)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return rows / lengths[:, None], lengths
+    rows /= np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return rows
 
 
 def kernel(profile: Profile, rows: Array, others: Array | None = None) -> Array:
@@ -83,9 +90,9 @@ def evidence(
     settings: Settings, task: Task, profile: Profile, *, spread: float, reach: float
 ) -> tuple[float, Array]:
     """Return minus the log evidence (up to a constant), and its gradient in (scales, noise)."""
-    n, d = task.X.shape
-    outputs = task.Y.shape[1]
-    rows, _ = unit_rows(task.X, settings.scales)
+    n, outputs = task.Y.shape
+    d = len(settings.scales)
+    rows = task.rows(settings.scales)
     rho = rows @ rows.T
     first = profile.values[0]
     K, slope = pick("profiles", CPU).kernel_and_slope(
@@ -110,8 +117,9 @@ def evidence(
     # rho_ij = r_i^T r_j / (|r_i| |r_j|) with r = (x ∘ w, 1)
     by_rho = pull.numpy() * slope
     own = np.einsum("ij,ij->i", by_rho, rho)
-    scaled = rows[:, :d]
-    by_scales = 2 * np.einsum("ij,ij->j", by_rho @ scaled - own[:, None] * scaled, scaled)
+    scaled = rows[:, :-1]
+    by_column = 2 * np.einsum("ij,ij->j", by_rho @ scaled - own[:, None] * scaled, scaled)
+    by_scales = np.bincount(task.owner, by_column, minlength=d)
     away = settings.scales - settings.scales.mean()
     squares = np.exp(2 * settings.scales)
     total = math.log(float(squares.sum()))

@@ -57,6 +57,7 @@ def peak(choices: Choices, samples: int, features: int, outputs: int) -> float:
         None if isinstance(choices.shift, str) else choices.shift,
         None if isinstance(choices.depth, str) else choices.depth,
         None if choices.layers == "auto" else choices.layers,
+        None if choices.encoding == "auto" else choices.encoding,
     ):
         job = _job(choices, family[0], samples, features)
         jobs.append(job.peak(BLOCKS[-1]) + BESIDE * square)

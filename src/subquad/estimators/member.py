@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from subquad.estimators.encoding import Encoding
 from subquad.estimators.evidence import Settings, Task, kernel, unit_rows
 from subquad.estimators.recipe import Recipe
 from subquad.network import WideNet
@@ -40,12 +41,14 @@ class Member:
 
     Attributes:
         recipe, settings: what they are.
+        encoding: makes coordinates of inputs.
         sizes: what each output's targets were divided by.
         predictors: one per output.
     """
 
     recipe: Recipe
     settings: Settings
+    encoding: Encoding
     sizes: tuple[float, ...]
     predictors: tuple[Predictor | None, ...]  # None: the target did not vary
 
@@ -54,9 +57,13 @@ class Member:
         """Neurons of the last layer."""
         return max((p.net.widths[-1] for p in self.predictors if p is not None), default=0)
 
+    def rows(self, X: Array) -> Array:
+        """Return the networks' inputs for standardised inputs."""
+        return unit_rows(self.encoding(X), self.settings.scales[self.encoding.owner])
+
     def predict(self, X: Array) -> Array:
         """Return predictions (n×C) for standardised inputs."""
-        rows = torch.from_numpy(unit_rows(X, self.settings.scales)[0])
+        rows = torch.from_numpy(self.rows(X))
         columns = [
             np.zeros(len(X)) if part is None else size * part.predict(rows).double().numpy()
             for size, part in zip(self.sizes, self.predictors, strict=True)
@@ -98,6 +105,7 @@ def default_width(recipe: Recipe) -> int:
 def train_member(
     recipe: Recipe,
     settings: Settings,
+    encoding: Encoding,
     task: Task,
     *,
     width: int | None,
@@ -111,8 +119,8 @@ def train_member(
     """Train one network per output on a task whose settings are known.
 
     Args:
-        recipe, settings: what to train.
-        task: standardised inputs, targets, sample weights.
+        recipe, settings, encoding: what to train.
+        task: encoded inputs, targets, sample weights.
         width: of the layers; by default what suits the recipe.
         weights: kind of the frozen weights.
         seed: of the weights.
@@ -121,7 +129,7 @@ def train_member(
         groups: rows with one label are left out together in ``left_out``.
         ordered: rows are predicted from those before them in ``left_out``.
     """
-    rows, _ = unit_rows(task.X, settings.scales)
+    rows = task.rows(settings.scales)
     diagonal = float(recipe.profile.values[0])
     noise = settings.relative_noise / task.weights
     A = torch.from_numpy(kernel(recipe.profile, rows))
@@ -169,5 +177,5 @@ def train_member(
         counts = None if ordered or groups is not None else torch.from_numpy(task.weights)
         missed = result.loo_predictions(groups, counts=counts, ordered=ordered)
         left_out.append(size * missed.numpy())
-    member = Member(recipe, settings, tuple(sizes), tuple(predictors))
+    member = Member(recipe, settings, encoding, tuple(sizes), tuple(predictors))
     return Trained(member, trainings, np.stack(left_out, axis=1))

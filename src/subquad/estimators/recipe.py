@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from subquad.activations import GELU, Activation, ShiftedReLU
+from subquad.estimators.encoding import KINDS
 from subquad.theory.profile import Profile, profile
 
 SPREADS = (0.4, 1.0)
@@ -18,11 +20,13 @@ class Recipe:
     """A kind of network and of metric.
 
     Attributes:
+        encoding: how inputs become coordinates, see :mod:`subquad.estimators.encoding`.
         activation, depth, layers: of the network; "last" or "all" layers learn.
         spread: of the input scales; 0 keeps all equal.
     """
 
     activation: Activation
+    encoding: str = "plain"
     depth: int = 1
     layers: str = "last"
     spread: float = 0.0
@@ -48,12 +52,17 @@ class Recipe:
 
 
 def families(
-    activation: Activation | None, shift: float | None, depth: int | None, layers: str | None
+    activation: Activation | None = None,
+    shift: float | None = None,
+    depth: int | None = None,
+    layers: str | None = None,
+    encoding: str | None = None,
 ) -> list[list[Recipe]]:
     """Return the networks to choose from: one list a family, its simplest first.
 
-    A family is rough or smooth, since data decide between these and both together are often
-    best; within one, depth, shift and layers are chosen. What is not None is given.
+    A family is rough or smooth, on inputs as they are or on steps, since data decide between these
+    and several together are often best; within one, depth, shift and layers are chosen. What is
+    not None is given.
     """
     if activation is None and shift is not None:
         activation = ShiftedReLU(shift)
@@ -63,9 +72,10 @@ def families(
         kinds = [[ShiftedReLU(0.0), ShiftedReLU(1.0)], [GELU()]]
     depths = [1, 2, 3] if depth is None else [depth]
     found = []
-    for family in kinds:
+    encodings = KINDS if encoding is None else (encoding,)
+    for code, family in itertools.product(encodings, kinds):
         recipes = [
-            Recipe(activation=kind, depth=d, layers=which)
+            Recipe(activation=kind, encoding=code, depth=d, layers=which)
             for kind in family
             for d in depths
             for which in (("last", "all") if layers is None else (layers,))

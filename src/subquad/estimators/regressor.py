@@ -28,6 +28,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         shift: b of the shifted ReLU, or "auto"; if given, no other activation is tried.
         layers: "last", "all" or "auto" that learn.
         activation: "auto" (shifted ReLU and GELU), a name, or a subquad activation.
+        encoding: of the inputs: "plain", or ladders of steps that follow "values" or "ranks".
         ridge: in units of G/m, or "auto".
         metric: "auto", "learned" or "equal" scales of the inputs.
         weights: kind of the frozen weights.
@@ -61,6 +62,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         shift: float | str = "auto",
         layers: str = "auto",
         activation: Activation | str = "auto",
+        encoding: str = "auto",
         ridge: float | str = "auto",
         metric: str = "auto",
         weights: str = "sobol",
@@ -75,6 +77,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         self.shift = shift
         self.layers = layers
         self.activation = activation
+        self.encoding = encoding
         self.ridge = ridge
         self.metric = metric
         self.weights = weights

@@ -22,12 +22,13 @@ from subquad.checks import choice, integer
 from subquad.errors import InvalidInput
 from subquad.estimators.base import Ensemble, Scaling
 from subquad.estimators.calibration import Calibration
-from subquad.estimators.evidence import Settings, Task
+from subquad.estimators.encoding import KINDS, Encoding
+from subquad.estimators.evidence import Settings
 from subquad.estimators.member import Member
 from subquad.estimators.recipe import Recipe
 from subquad.network import WideNet
 from subquad.tables.fields import field, known_only
-from subquad.theory.duals import Array
+from subquad.theory.duals import Array, Integers
 from subquad.training import load_result
 from subquad.training.result import Predictor
 
@@ -35,6 +36,7 @@ Config = dict[str, Any]
 
 _KEYS = {"samples", "inputs", "kept", "outputs", "calibration", "members"}
 _MEMBER_KEYS = {
+    "encoding",
     "activation",
     "depth",
     "layers",
@@ -58,20 +60,23 @@ def state_of(
         ensemble: what was fitted.
         calibration: from its scores to probabilities, for classes.
     """
-    task, scaling = ensemble.task, ensemble.scaling
+    scaling = ensemble.scaling
     arrays = {
         "scaling.mean": scaling.mean,
         "scaling.scale": scaling.scale,
         "offset": ensemble.offset,
         "left_out": ensemble.left_out,
-        "X": task.X,
-        "Y": task.Y,
-        "sample_weights": task.weights,
+        "X": ensemble.X,
+        "Y": ensemble.Y,
+        "counts": ensemble.counts,
     }
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+    tensors = {name: _tensor(a) for name, a in arrays.items()}
     members = []
     for k, (member, weight) in enumerate(zip(ensemble.members, ensemble.weights, strict=True)):
-        tensors[f"members.{k}.scales"] = torch.from_numpy(member.settings.scales.copy())
+        tensors[f"members.{k}.scales"] = _tensor(member.settings.scales)
+        if member.encoding.kind != "plain":
+            for name in ("owner", "low", "high"):
+                tensors[f"members.{k}.{name}"] = _tensor(getattr(member.encoding, name))
         predictors: list[object] = []
         for c, predictor in enumerate(member.predictors):
             if predictor is None:
@@ -83,6 +88,7 @@ def state_of(
         recipe = member.recipe
         members.append(
             {
+                "encoding": member.encoding.kind,
                 "activation": recipe.activation.config(),
                 "depth": recipe.depth,
                 "layers": recipe.layers,
@@ -94,10 +100,10 @@ def state_of(
             }
         )
     config = {
-        "samples": len(task.X),
+        "samples": len(ensemble.X),
         "inputs": len(scaling.scale),
-        "kept": task.X.shape[1],
-        "outputs": task.Y.shape[1],
+        "kept": ensemble.X.shape[1],
+        "outputs": ensemble.Y.shape[1],
         "calibration": None
         if calibration is None
         else {"sharpness": calibration.sharpness, "offsets": list(calibration.offsets)},
@@ -122,10 +128,10 @@ def ensemble_from(
     )
     if int(scaling.kept.sum()) != kept:
         raise InvalidInput(f"tensor 'scaling.scale' must be above 0 for {kept} inputs")
-    weights = stored.take("sample_weights", (n,), least=0.0)
-    if not (weights > 0).all():
-        raise InvalidInput("tensor 'sample_weights' must be above 0")
-    task = Task(stored.take("X", (n, kept)), stored.take("Y", (n, outputs)), weights)
+    X, Y = stored.take("X", (n, kept)), stored.take("Y", (n, outputs))
+    counts = stored.take("counts", (n,), least=0.0)
+    if not (counts > 0).all():
+        raise InvalidInput("tensor 'counts' must be above 0")
     offset = stored.take("offset", (outputs,))
     left_out = stored.take("left_out", (n, outputs), gaps=True)
     entries = field(config, "members", list, where)
@@ -139,7 +145,9 @@ def ensemble_from(
         scaling,
         tuple(member for member, _ in members),
         shares,
-        task,
+        X,
+        Y,
+        counts,
         offset,
         left_out,
         trainings=[],
@@ -155,13 +163,15 @@ class _Stored:
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._left = dict(tensors)
 
-    def tensor(self, name: str, *, gaps: bool = False) -> Tensor:
+    def tensor(
+        self, name: str, dtype: torch.dtype = torch.float64, *, gaps: bool = False
+    ) -> Tensor:
         """Return a tensor of finite numbers, or with ``gaps`` of rows that may be NaN."""
         if name not in self._left:
             raise InvalidInput(f"tensor {name!r} is missing: the model is damaged")
         tensor = self._left.pop(name)
-        if tensor.dtype != torch.float64:
-            raise InvalidInput(f"tensor {name!r} must be float64, got {tensor.dtype}")
+        if tensor.dtype != dtype:
+            raise InvalidInput(f"tensor {name!r} must be {dtype}, got {tensor.dtype}")
         seen = tensor[~torch.isnan(tensor).all(dim=1)] if gaps and tensor.dim() == 2 else tensor
         if not bool(torch.isfinite(seen).all()):
             raise InvalidInput(f"tensor {name!r} must be finite: the model is damaged")
@@ -186,6 +196,11 @@ class _Stored:
             raise InvalidInput(f"unknown tensor {min(self._left)!r}: the model is damaged")
 
 
+def _tensor(values: Array | Integers) -> Tensor:
+    """Return a tensor of its own memory: members may share theirs, which no file can hold."""
+    return torch.from_numpy(values.copy())
+
+
 def _member(
     entry: Any, k: int, stored: _Stored, kept: int, outputs: int, nets: dict[str, WideNet]
 ) -> tuple[Member, float]:
@@ -199,26 +214,45 @@ def _member(
         depth=integer(f"{where}.depth", field(entry, "depth", int, where), least=1),
         layers=choice("layers", field(entry, "layers", str, where), ("last", "all")),
         spread=_within(entry, "spread", where, 0, _LOUDEST),
+        encoding=choice("encoding", field(entry, "encoding", str, where), KINDS),
     )
+    encoding = _encoding(recipe.encoding, k, stored, kept)
     scales = stored.take(f"members.{k}.scales", (kept,))
     if np.abs(scales).max() > _LOUDEST:
         raise InvalidInput(f"tensor 'members.{k}.scales' must be logarithms below {_LOUDEST:g}")
     sizes, predictors = (field(entry, key, list, where) for key in ("sizes", "predictors"))
     if len(sizes) != outputs or len(predictors) != outputs:
         raise InvalidInput(f"{where} must hold {outputs} sizes and predictors, one per output")
+    coordinates = len(encoding.owner)
     member = Member(
         recipe,
         Settings(scales, _within(entry, "noise", where, -_LOUDEST, _LOUDEST)),
+        encoding,
         tuple(
             _within({"size": size}, "size", f"{where}.sizes[{c}]", 0, 1e300)
             for c, size in enumerate(sizes)
         ),
         tuple(
-            None if p is None else _predictor(p, recipe, stored, f"members.{k}.{c}", kept, nets)
+            None
+            if p is None
+            else _predictor(p, recipe, stored, f"members.{k}.{c}", coordinates, nets)
             for c, p in enumerate(predictors)
         ),
     )
     return member, _within(entry, "weight", where, 0, 1 + 1e-9)
+
+
+def _encoding(kind: str, k: int, stored: _Stored, kept: int) -> Encoding:
+    if kind == "plain":
+        return Encoding(kind, np.arange(kept), np.empty(0), np.empty(0))
+    owner = stored.tensor(f"members.{k}.owner", torch.int64)
+    shape = (owner.numel(),)
+    low, high = (stored.take(f"members.{k}.{name}", shape) for name in ("low", "high"))
+    if owner.dim() != 1 or not shape[0] or int(owner.min()) < 0 or int(owner.max()) >= kept:
+        raise InvalidInput(f"tensor 'members.{k}.owner' must number inputs below {kept}")
+    if not (low < high).all():
+        raise InvalidInput(f"tensor 'members.{k}.high' must be above 'low'")
+    return Encoding(kind, owner.numpy(), low, high)
 
 
 def _predictor(
@@ -226,7 +260,7 @@ def _predictor(
     recipe: Recipe,
     stored: _Stored,
     name: str,
-    kept: int,
+    coordinates: int,
     nets: dict[str, WideNet],
 ) -> Predictor:
     """Return one output's networks; their shape must be the recipe's."""
@@ -236,7 +270,7 @@ def _predictor(
     known_only(described, {"net", "centred", "tensors"}, where)
     config, names = field(described, "net", dict, where), field(described, "tensors", list, where)
     expected = {
-        "features": kept + 1,
+        "features": coordinates + 1,
         "outputs": 1,
         "depth": recipe.depth,
         "activation": recipe.activation.config(),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from subquad.estimators.encoding import Encoding
 from subquad.estimators.evidence import (
     LOUDEST,
     QUIETEST,
@@ -21,7 +22,6 @@ from subquad.estimators.evidence import (
     Task,
     kernel,
     most_evident,
-    unit_rows,
 )
 from subquad.estimators.recipe import SPREADS, Recipe
 from subquad.theory.duals import Array, Integers
@@ -46,13 +46,14 @@ class Candidate:
     """Settings found for a recipe, and what they predict of rows left out.
 
     Attributes:
-        recipe, settings: what was found.
+        recipe, settings, encoding: what was found.
         cost: minus its log evidence.
         left_out: n×C; rows not judged are NaN.
     """
 
     recipe: Recipe
     settings: Settings
+    encoding: Encoding
     cost: float
     left_out: Array
 
@@ -77,7 +78,9 @@ class Validation:
 
 def candidates(
     families: list[list[Recipe]],
-    task: Task,
+    X: Array,
+    Y: Array,
+    weights: Array,
     validation: Validation,
     *,
     noise: float | None,
@@ -89,19 +92,22 @@ def candidates(
 
     Args:
         families: networks to choose from, see :func:`subquad.estimators.recipe.families`.
-        task: standardised inputs and targets.
+        X, Y, weights: standardised inputs, targets without their mean, sample weights.
         validation: what is left out together.
         noise: relative to the kernel's diagonal, where it is given.
         metric: "equal" leaves learned scales out, "learned" leaves equal ones out, "auto" neither.
         seed: of the rows that are drawn where there are many.
         tell: is told what is done.
     """
-    d = task.X.shape[1]
-    few = drawn(task, SCALED_ROWS, seed)
+    d = X.shape[1]
     found = []
+    encodings = {kind: Encoding.fit(kind, X) for kind in {f[0].encoding for f in families}}
+    tasks = {k: Task(e(X), Y, weights, e.owner) for k, e in encodings.items()}
     for family in families:
         base = family[0]
-        tell(f"scales of {type(base.activation).__name__}")
+        encoding, task = encodings[base.encoding], tasks[base.encoding]
+        few = drawn(task, SCALED_ROWS, seed)
+        tell(f"input scales for {type(base.activation).__name__} on {base.encoding} inputs")
         start = Settings(np.full(d, -0.5 * math.log(d)), -2.0)
         settings: list[tuple[Recipe, Settings, float]] = []
         for spread in (0.0,) if metric == "equal" or d == 1 else (0.0, *SPREADS):
@@ -111,7 +117,7 @@ def candidates(
             settings = settings[1:]
         settings = _restructured(family, settings, drawn(few, STRUCTURE_ROWS, seed), noise)
         for recipe, chosen, cost in settings:
-            found.append(_judged(recipe, chosen, cost, task, validation, noise))
+            found.append(_judged(recipe, chosen, encoding, cost, task, validation, noise))
     return found
 
 
@@ -121,7 +127,7 @@ def drawn(task: Task, rows: int, seed: int) -> Task:
     if n <= rows:
         return task
     kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
-    return Task(task.X[kept], task.Y[kept], task.weights[kept])
+    return Task(task.X[kept], task.Y[kept], task.weights[kept], task.owner)
 
 
 def _climb(
@@ -174,13 +180,14 @@ def _restructured(
 def _judged(
     recipe: Recipe,
     settings: Settings,
+    encoding: Encoding,
     cost: float,
     task: Task,
     validation: Validation,
     noise: float | None,
 ) -> Candidate:
     """Predict left-out rows; where rows depend on each other, by the best of several noises."""
-    rows, _ = unit_rows(task.X, settings.scales)
+    rows = task.rows(settings.scales)
     K = torch.from_numpy(kernel(recipe.profile, rows))
     best: Candidate | None = None
     least = math.inf
@@ -190,7 +197,7 @@ def _judged(
         seen = np.isfinite(left_out).all(axis=1)
         error = float((task.weights[seen, None] * (left_out - task.Y)[seen] ** 2).mean())
         if error < least:
-            best, least = Candidate(recipe, tried, cost, left_out), error
+            best, least = Candidate(recipe, tried, encoding, cost, left_out), error
     assert best is not None
     return best
 

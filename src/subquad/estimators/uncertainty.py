@@ -17,32 +17,32 @@ import math
 import numpy as np
 import torch
 
-from subquad.estimators.evidence import Settings, Task, kernel, unit_rows
-from subquad.estimators.recipe import Recipe
+from subquad.estimators.evidence import kernel
+from subquad.estimators.member import Member
 from subquad.theory.duals import Array
 
 
 class Spread:
     """The predictive deviation of one member's kernel."""
 
-    def __init__(self, recipe: Recipe, settings: Settings, task: Task) -> None:
-        self._profile, self._settings = recipe.profile, settings
-        self._rows, _ = unit_rows(task.X, settings.scales)
-        noise = settings.relative_noise / task.weights
+    def __init__(self, member: Member, X: Array, Y: Array, weights: Array) -> None:
+        self._member, self._profile = member, member.recipe.profile
+        self._noise = member.settings.relative_noise
+        self._rows = member.rows(X)
+        noise = self._noise / weights
         A = torch.from_numpy(kernel(self._profile, self._rows))
         A.diagonal().add_(torch.from_numpy(noise))
         self._factor = torch.linalg.cholesky(A)
-        Y = torch.from_numpy(task.Y)
-        alpha = torch.cholesky_solve(Y, self._factor)
-        self._size = ((Y * alpha).sum(0) / float(task.weights.sum())).numpy()  # c, one per output
+        targets = torch.from_numpy(Y)
+        alpha = torch.cholesky_solve(targets, self._factor)
+        self._size = ((targets * alpha).sum(0) / float(weights.sum())).numpy()  # c, one per output
         self._own = torch.cholesky_inverse(self._factor).diagonal().numpy()
 
     def variances(self, X: Array) -> Array:
         """Return the variance of new rows' targets, n×C."""
-        rows, _ = unit_rows(X, self._settings.scales)
-        k = torch.from_numpy(kernel(self._profile, rows, self._rows))
+        k = torch.from_numpy(kernel(self._profile, self._member.rows(X), self._rows))
         known = torch.linalg.solve_triangular(self._factor, k.T, upper=False).square().sum(0)
-        unknown = np.maximum(1 - known.numpy(), 0) + self._settings.relative_noise
+        unknown = np.maximum(1 - known.numpy(), 0) + self._noise
         return np.outer(unknown, self._size)
 
     def left_out_variances(self) -> Array:

@@ -51,6 +51,7 @@ class EnsembleSettings:
     depth: int | str = "auto"
     shift: float | str = "auto"
     layers: str = "auto"
+    encoding: str = "auto"
     ridge: float | str = "auto"
     metric: str = "auto"
     weights: str = "sobol"
@@ -75,6 +76,7 @@ class EnsembleSettings:
             depth=self.depth,
             shift=self.shift,
             layers=self.layers,
+            encoding=self.encoding,
             ridge=self.ridge,
             metric=self.metric,
             weights=self.weights,
@@ -175,7 +177,7 @@ class EnsembleModel(Model):
             return cls(ensemble, None)
         index = {name: k for k, name in enumerate(data.target.classes)}
         labels = np.array([index[label] for label in data.labels])
-        count, weights = len(index), ensemble.task.weights
+        count, weights = len(index), ensemble.counts
         return cls(ensemble, calibrate(ensemble.left_out, labels, count, weights))
 
     def scores(self, features: Numbers) -> Numbers:
@@ -214,7 +216,7 @@ class EnsembleModel(Model):
     def load(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], target: Target) -> Self:
         """Return the model that :meth:`state` described; it must suit the target."""
         ensemble, calibration = ensemble_from(config, tensors)
-        outputs = ensemble.task.Y.shape[1]
+        outputs = ensemble.Y.shape[1]
         if outputs != target.outputs or (calibration is None) != (target.task == "regression"):
             raise InvalidInput(
                 f"the model has {outputs} outputs and "

@@ -43,12 +43,22 @@ def _features(features: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _members(members: Records) -> str:
-    head = ["activation", "weight, %", "depth", "width", "layers", "ridge", "iterations", "seconds"]
+    head = [
+        "activation",
+        "weight, %",
+        "encoding",
+        "depth",
+        "width",
+        "layers",
+        "ridge",
+        "iterations",
+        "seconds",
+    ]
     rows = [
         [
             str(m["activation"]) + ("" if m["shift"] is None else f", shift {number(m['shift'])}"),
             number(100 * value(m["weight"])),
-            *(str(m[key]) for key in ("depth", "width", "layers")),
+            *(str(m[key]) for key in ("encoding", "depth", "width", "layers")),
             number(value(m["ridge"])),
             str(m["iterations"]),
             number(value(m["seconds"])),

@@ -10,7 +10,7 @@ from subquad.runs.ensemble import EnsembleSettings
 from subquad.runs.network import NetworkSettings
 
 METHODS = ("exact", "paper", "gd")
-ENSEMBLE_ONLY = ("metric", "members", "validation", "groups", "class_weight")
+ENSEMBLE_ONLY = ("encoding", "metric", "members", "validation", "groups", "class_weight")
 NETWORK_ONLY = ("solver", "flush", "tol")
 
 
