@@ -187,7 +187,7 @@ def fit(
     table.column(target)
     use_threads(threads)
     prepared = Prepared.of(table, target, task, groups)
-    settings.check_memory(prepared)
+    settings.check_job(prepared)
     folder = claim_folder(out)
     output.say(
         f"{table.rows} rows, {prepared.width} features, {prepared.target.task} of {target!r}"

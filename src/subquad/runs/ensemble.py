@@ -95,8 +95,10 @@ class EnsembleSettings:
             choice("class weight", self.class_weight, ("balanced",))
         _ = self.choices
 
-    def check_memory(self, data: Prepared) -> None:
-        """Refuse a fit that cannot fit before it starts."""
+    def check_job(self, data: Prepared) -> None:
+        """Refuse, before it starts, what cannot fit into memory or does not suit the target."""
+        if self.class_weight is not None and data.target.task != "classification":
+            raise InvalidInput("--class-weight goes with classes: the task here is regression")
         check_ensemble(self.choices, len(data.features), data.width, data.target.outputs)
 
     def train(self, data: Prepared, watch: Callable[[str], object] | None = None) -> Fitted:
@@ -155,8 +157,6 @@ class EnsembleSettings:
     def _weights(self, data: Prepared) -> Numbers:
         if self.class_weight is None:
             return np.ones(len(data.features))
-        if data.target.task != "classification":
-            raise InvalidInput("--class-weight goes with classes: the task here is regression")
         _, classes, counts = np.unique(data.labels, return_inverse=True, return_counts=True)
         each = len(data.labels) / (len(counts) * counts)
         return np.asarray(each[classes.reshape(-1)], dtype=np.float64)

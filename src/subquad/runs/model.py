@@ -168,7 +168,7 @@ class Settings(Protocol):
     def check(self) -> None:
         """Refuse, before any work, settings that a training would refuse."""
 
-    def check_memory(self, data: Prepared) -> None:
+    def check_job(self, data: Prepared) -> None:
         """Refuse a fit that cannot fit before it starts."""
 
     def train(self, data: Prepared, watch: Callable[[Any], object] | None = None) -> Fitted:

@@ -83,7 +83,7 @@ class NetworkSettings:
             seed=self.seed,
         )
 
-    def check_memory(self, data: Prepared) -> None:
+    def check_job(self, data: Prepared) -> None:
         """Refuse a fit that cannot fit, leave-one-out predictions included, before any weight."""
         outputs, ridge = data.target.outputs, self.ridge > 0
         state: footprint.State = "maintained"
