@@ -41,6 +41,21 @@ def test_groups_are_left_out_together():
     np.testing.assert_allclose(ridge, best, rtol=1e-8)
 
 
+def test_many_rows_are_predicted_in_blocks(monkeypatch):
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(90, 3))
+    values = features[:, 0] + 5 + rng.normal(size=90)
+    exact = left_out_ridge(features, values, None, True)
+    monkeypatch.setattr("subquad.tables.baselines.SQUARE_ROWS", 50)
+    np.testing.assert_allclose(
+        left_out_ridge(features, values, None, True)[30:], exact[30:], atol=0.2
+    )
+    monkeypatch.setattr("subquad.tables.baselines.BLOCKS", 60)
+    np.testing.assert_allclose(
+        left_out_ridge(features, values, None, True)[30:], exact[30:], atol=1e-3
+    )
+
+
 def test_rows_are_predicted_from_those_before_them():
     rng = np.random.default_rng(3)
     features = rng.normal(size=(30, 3))

@@ -14,13 +14,15 @@ import numpy as np
 from subquad.activations import ACTIVATIONS, Activation
 from subquad.checks import MOST_RIDGE, choice, integer, number
 from subquad.errors import InvalidInput
-from subquad.estimators.blend import blend, worthwhile
+from subquad.estimators.blend import best_few, blend, error_products
 from subquad.estimators.encoding import KINDS as ENCODINGS
+from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.evidence import Task
-from subquad.estimators.member import Member, Training, default_width, train_member
+from subquad.estimators.member import default_width, train_member
 from subquad.estimators.recipe import families
+from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate, Validation, candidates
-from subquad.estimators.uncertainty import Spread, conformal_factor, mixed_deviation
+from subquad.estimators.stream import ANCHORS, JUDGED, SEARCHED, Stream
 from subquad.theory.duals import Array
 from subquad.weights import KINDS
 
@@ -28,6 +30,8 @@ log = logging.getLogger("subquad")
 
 MEMBERS = 3
 """Members at most."""
+EXACT_ROWS = 3000
+"""Rows up to which matrices of rows by rows are formed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,110 +104,6 @@ def _given(choices: Choices, name: str) -> Any:
     return None if isinstance(value, str) and value == "auto" else value
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Inputs with mean 0 and deviation 1; columns that do not vary are left out."""
-
-    mean: Array
-    scale: Array  # 0 where a column does not vary
-
-    @classmethod
-    def fit(cls, X: Array, weights: Array) -> Scaling:
-        """Learn weighted means and deviations; columns are divided by their largest first."""
-        largest = np.abs(X).max(axis=0)
-        safe = np.where(largest > 0, largest, 1.0)
-        share = weights / weights.sum()
-        relative = X / safe
-        mean = share @ relative
-        deviation = np.sqrt(share @ (relative - mean) ** 2)
-        return cls(mean * safe, np.where(deviation > 1e-12, deviation, 0.0) * safe)
-
-    @property
-    def kept(self) -> Any:
-        """Which columns vary."""
-        return self.scale > 0
-
-    def __call__(self, X: Array) -> Array:
-        """Return standardised inputs, n×kept; far outside they count as 1e6 deviations."""
-        kept = self.kept
-        return np.clip((X[:, kept] - self.mean[kept]) / self.scale[kept], -1e6, 1e6)
-
-
-@dataclass(frozen=True)
-class Ensemble:
-    """A fitted ensemble.
-
-    Attributes:
-        scaling: of the inputs.
-        members, weights: what is averaged.
-        X, Y, counts: standardised inputs, targets less the offset, sample weights: what it was
-            trained on.
-        offset: mean of the targets, one per output.
-        left_out: predictions of each training row without it, n×C.
-        trainings: how each went, member by member.
-        candidates: all that were judged, trained or not.
-        seconds: of search, and of training.
-    """
-
-    scaling: Scaling
-    members: tuple[Member, ...]
-    weights: Array
-    X: Array
-    Y: Array
-    counts: Array
-    offset: Array
-    left_out: Array
-    trainings: list[Training]
-    candidates: list[Candidate]
-    seconds: tuple[float, float]
-
-    def predict(self, X: Array) -> Array:
-        """Return predictions, n×C."""
-        return self.offset + np.tensordot(self.weights, np.stack(self.parts(X)), 1)
-
-    def parts(self, X: Array) -> list[Array]:
-        """Return every member's predictions less the offset, n×C each."""
-        scaled = self.scaling(X)
-        return [member.predict(scaled) for member in self.members]
-
-    def deviation(self, X: Array) -> Array:
-        """Return the predictive deviation of new rows, n×C."""
-        scaled = self.scaling(X)
-        return mixed_deviation(
-            [spread.variances(scaled) for spread in self.spreads()], self.parts(X), self.weights
-        )
-
-    def left_out_deviation(self) -> Array:
-        """Return the deviation of training rows that are left out, n×C."""
-        variances = [spread.left_out_variances() for spread in self.spreads()]
-        return np.sqrt(np.tensordot(self.weights, np.stack(variances), 1))
-
-    def reach(self, X: Array, coverage: float) -> Array:
-        """Return how far intervals reach, n×C, that cover a share of new rows' targets."""
-        seen = np.isfinite(self.left_out).all(axis=1)
-        residuals = (self.Y + self.offset - self.left_out)[seen]
-        deviations = self.left_out_deviation()[seen]
-        factors = [
-            conformal_factor(residuals[:, c], deviations[:, c], coverage)
-            for c in range(residuals.shape[1])
-        ]
-        found: Array = np.array(factors) * self.deviation(X)
-        return found
-
-    def spreads(self) -> list[Spread]:
-        """Return the members' kernels as they see new rows."""
-        return [Spread(m, self.X, self.Y, self.counts) for m in self.members]
-
-    @property
-    def importances(self) -> Array:
-        """Share of each input in the learned metric: squared scales, sum 1, averaged."""
-        found = np.zeros(len(self.scaling.scale))
-        for member, weight in zip(self.members, self.weights, strict=True):
-            squares = np.exp(2 * member.settings.scales)
-            found[self.scaling.kept] += weight * squares / squares.sum()
-        return found
-
-
 def fit_ensemble(
     X: Array,
     Y: Array,
@@ -224,37 +124,17 @@ def fit_ensemble(
     """
     kept = weights > 0
     if not kept.all():
-        groups = validation.groups
-        validation = Validation(None if groups is None else groups[kept], validation.ordered)
+        validation = validation.of(np.flatnonzero(kept))
         X, Y, weights = X[kept], Y[kept], weights[kept]
     began = time.perf_counter()
     scaling = Scaling.fit(X, weights)
     offset = (weights @ Y) / weights.sum()
-    scaled = scaling(X)
-    if not scaled.shape[1]:
-        scaled = np.zeros((len(X), 1))  # nothing varies: every prediction is the mean
-        scaling = Scaling(scaling.mean, np.where(np.arange(len(scaling.scale)) == 0, 1.0, 0.0))
-    Y = Y - offset
-    found = candidates(
-        families(
-            choices.chosen_activation,
-            _given(choices, "shift"),
-            _given(choices, "depth"),
-            None if choices.layers == "auto" else choices.layers,
-            _given(choices, "encoding"),
-        ),
-        scaled,
-        Y,
-        weights,
-        validation,
-        noise=_given(choices, "ridge"),
-        metric=choices.metric,
-        seed=choices.seed,
-        tell=tell,
-    )
-    judged = blend(np.stack([c.left_out for c in found]), Y, weights)
-    picked = [found[i] for i in worthwhile(judged, choices.members)]
-    searched = time.perf_counter() - began
+    scaled, Y = scaling(X), Y - offset
+    if len(X) > EXACT_ROWS:
+        return _in_blocks(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
+    found = _searched(scaled, Y, weights, choices, validation, tell)
+    picked = [found[i] for i in _few(found, Y, weights, choices.members)]
+    middle = time.perf_counter()
     trained = []
     for candidate in picked:
         width = default_width(candidate.recipe) if choices.width == "auto" else int(choices.width)
@@ -274,10 +154,9 @@ def fit_ensemble(
                 ordered=validation.ordered,
             )
         )
-    left_out = np.stack([t.left_out for t in trained])
-    if validation.ordered:
-        left_out[:, ~np.isfinite(picked[0].left_out).all(axis=1)] = np.nan
-    final = blend(left_out, Y, weights)
+    seen = np.flatnonzero(np.isfinite(picked[0].left_out).all(axis=1))
+    left_out = np.stack([t.left_out for t in trained])[:, seen]
+    final = blend(left_out, Y[seen], weights[seen])
     return Ensemble(
         scaling,
         tuple(t.member for t in trained),
@@ -286,11 +165,151 @@ def fit_ensemble(
         Y,
         weights,
         offset,
-        offset + np.tensordot(final, left_out, 1),
+        LeftOut(
+            seen,
+            offset + np.tensordot(final, left_out, 1),
+            offset + Y[seen],
+            weights[seen],
+        ),
         [training for t in trained for training in t.trainings],
         found,
-        (searched, time.perf_counter() - began - searched),
+        (middle - began, time.perf_counter() - middle),
     )
+
+
+def _searched(
+    scaled: Array,
+    Y: Array,
+    weights: Array,
+    choices: Choices,
+    validation: Validation,
+    tell: Callable[[str], None],
+) -> list[Candidate]:
+    """Find settings for every family that the choices leave open."""
+    return candidates(
+        families(
+            choices.chosen_activation,
+            _given(choices, "shift"),
+            _given(choices, "depth"),
+            None if choices.layers == "auto" else choices.layers,
+            _given(choices, "encoding"),
+        ),
+        scaled,
+        Y,
+        weights,
+        validation,
+        noise=_given(choices, "ridge"),
+        metric=choices.metric,
+        seed=choices.seed,
+        tell=tell,
+    )
+
+
+def _few(found: list[Candidate], Y: Array, weights: Array, most: int) -> list[int]:
+    return best_few(error_products(np.stack([c.left_out for c in found]), Y, weights), most)
+
+
+def _in_blocks(
+    scaling: Scaling,
+    offset: Array,
+    scaled: Array,
+    Y: Array,
+    weights: Array,
+    choices: Choices,
+    validation: Validation,
+    tell: Callable[[str], None],
+    began: float,
+) -> Ensemble:
+    """Fit many rows in blocks, the last of them predicted before they are learned."""
+    order = np.random.default_rng(choices.seed).permutation(len(scaled))
+    if validation.ordered:
+        order = np.arange(len(scaled))
+    tell(
+        f"{len(scaled)} rows are more than {EXACT_ROWS}: settings from {SEARCHED} of them, a step "
+        f"through {ANCHORS} anchors from all"
+    )
+    scaled, Y, weights, validation = scaled[order], Y[order], weights[order], validation.of(order)
+    stream = open_stream(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
+    last = max(len(order) - JUDGED, 0)
+    for part in (slice(None, last), slice(last, None)):
+        tell(f"learning {len(scaled[part])} rows")
+        stream.absorb(scaled[part], Y[part], weights[part])
+    return stream.ensemble(order)
+
+
+def open_stream(
+    scaling: Scaling,
+    offset: Array,
+    scaled: Array,
+    Y: Array,
+    weights: Array,
+    choices: Choices,
+    validation: Validation,
+    tell: Callable[[str], None],
+    began: float,
+) -> Stream:
+    """Find settings on the first rows, and make the first ones anchors; nothing is learned yet."""
+    few = np.arange(min(SEARCHED, len(scaled)))
+    found = _searched(scaled[few], Y[few], weights[few], choices, validation.of(few), tell)
+    return Stream(
+        [found[i] for i in _few(found, Y[few], weights[few], choices.members)],
+        scaled[:ANCHORS],
+        outputs=Y.shape[1],
+        width=None if choices.width == "auto" else int(choices.width),
+        weights=choices.weights,
+        seed=choices.seed,
+        scaling=scaling,
+        offset=offset,
+        candidates=found,
+        searched=time.perf_counter() - began,
+    )
+
+
+class Growing:
+    """An ensemble whose rows keep coming.
+
+    The first ones are kept and fitted anew with every block; once they suffice for anchors,
+    further rows are predicted, learned and let go of, and memory no longer grows.
+    """
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+        self._stream: Stream | None = None
+        self._kept: tuple[Array, Array, Array] | None = None
+
+    def learn(
+        self, X: Array, Y: Array, weights: Array, tell: Callable[[str], None] = log.debug
+    ) -> Ensemble:
+        """Take a block of rows in, and return the ensemble of all so far."""
+        began = time.perf_counter()
+        X, Y, weights = X[weights > 0], Y[weights > 0], weights[weights > 0]
+        if self._stream is not None:
+            if len(X):
+                self._stream.learn(X, Y, weights)
+            return self._stream.ensemble(None)
+        if self._kept is not None:
+            before = zip(self._kept, (X, Y, weights), strict=True)
+            X, Y, weights = (np.concatenate(pair) for pair in before)
+        if len(X) < ANCHORS:
+            self._kept = X, Y, weights
+            return fit_ensemble(X, Y, weights, self._choices, Validation(), tell)
+        self._kept = None
+        scaling, offset = Scaling.fit(X, weights), (weights @ Y) / weights.sum()
+        self._stream = open_stream(
+            scaling,
+            offset,
+            scaling(X),
+            Y - offset,
+            weights,
+            self._choices,
+            Validation(),
+            tell,
+            began,
+        )
+        self._stream.learn(X[:ANCHORS], Y[:ANCHORS], weights[:ANCHORS])
+        if len(X) > ANCHORS:
+            self._stream.learn(X[ANCHORS:], Y[ANCHORS:], weights[ANCHORS:])
+        return self._stream.ensemble(None)
 
 
 def validation_of(validation: str, groups: object, n: int) -> Validation:

@@ -9,45 +9,64 @@ from subquad.theory.duals import Array
 TOWARDS_EQUAL = 0.1
 """Pull towards equal weights, in units of the mean squared error: members that do equally well
 share, and noise in the left-out errors cannot set one above the other."""
-LEAST = 0.08
-"""Weight below which a member is not worth its training."""
+WORTH = 0.005
+"""Share of the squared error that one more member must save to be worth its training."""
 
 
-def blend(left_out: Array, Y: Array, weights: Array) -> Array:
-    """Return weights, at least 0 with sum 1, of members by their left-out predictions.
-
-    Minimises `w^T M w + t tr(M)/k ‖w - 1/k‖²` with M the weighted mean products of the members'
-    errors.
+def error_products(left_out: Array, Y: Array, weights: Array) -> Array:
+    """Return M, weighted mean products of the members' errors, k×k.
 
     Args:
         left_out: k×n×C; rows that are NaN are not judged.
         Y: n×C.
         weights: of the samples, (n,).
+    """
+    seen = np.isfinite(left_out).all(axis=(0, 2))
+    errors = (left_out - Y)[:, seen] * np.sqrt(weights[seen])[None, :, None]
+    flat = errors.reshape(len(left_out), -1)
+    return np.asarray(flat @ flat.T / max(float(weights[seen].sum()), 1e-300))
 
-    >>> import numpy as np
-    >>> Y = np.array([[1.0], [-1.0]])
-    >>> blend(np.stack([Y * 0.9, -Y]), Y, np.ones(2))
-    array([1., 0.])
+
+def convex(M: Array) -> Array:
+    """Return weights, at least 0 with sum 1, that minimise `w^T M w + t tr(M)/k ‖w - 1/k‖²`.
+
+    >>> convex(np.array([[0.01, 0.0], [0.0, 1.0]])).round(2)
+    array([0.92, 0.08])
     """
     from scipy.optimize import nnls
 
-    k = len(left_out)
-    seen = np.isfinite(left_out).all(axis=(0, 2))
-    errors = (left_out - Y)[:, seen] * np.sqrt(weights[seen])[None, :, None]
-    flat = errors.reshape(k, -1)
-    M = flat @ flat.T / max(1, int(seen.sum()))
+    k = len(M)
     pull = TOWARDS_EQUAL * max(float(np.trace(M)) / k, 1e-30)
     # ‖R w - r‖² with R^T R = M + pull I is the same; one more heavy row asks for sum 1.
     values, vectors = np.linalg.eigh(M + pull * np.eye(k))
-    R = np.sqrt(np.maximum(values, 1e-30))[:, None] * vectors.T
-    r = np.linalg.lstsq(R.T, np.full(k, pull / k), rcond=None)[0]
-    heavy = 1e3 * float(np.sqrt(values.max()))
-    found, _ = nnls(np.vstack([R, np.full(k, heavy)]), np.append(r, heavy))
-    total = float(found.sum())
-    return np.asarray(found / total if total > 0 else np.full(k, 1 / k))
+    root = np.sqrt(np.maximum(values, 1e-30))
+    r = (vectors.T @ np.full(k, pull / k)) / root
+    heavy = 1e3 * float(root.max())
+    found, _ = nnls(np.vstack([root[:, None] * vectors.T, np.full(k, heavy)]), np.append(r, heavy))
+    return np.asarray(found / found.sum())
 
 
-def worthwhile(weights: Array, most: int) -> list[int]:
-    """Return the members worth training, the weightiest first, ``most`` of them at most."""
-    order = np.argsort(-weights, kind="stable")[:most]
-    return [int(i) for i in order if weights[i] >= LEAST] or [int(order[0])]
+def blend(left_out: Array, Y: Array, weights: Array) -> Array:
+    """Return the weights of members by their left-out predictions."""
+    return convex(error_products(left_out, Y, weights))
+
+
+def best_few(M: Array, most: int) -> list[int]:
+    """Return members that are worth training, ``most`` at most: the best alone, then what helps it.
+
+    >>> best_few(np.array([[1.0, 1.0, 0.0], [1.0, 1.1, 0.0], [0.0, 0.0, 1.2]]), 2)
+    [0, 2]
+    """
+    chosen = [int(np.argmin(np.diag(M)))]
+    least = float(M[chosen[0], chosen[0]])
+    while len(chosen) < most:
+        trials = []
+        for i in set(range(len(M))) - set(chosen):
+            part = M[np.ix_([*chosen, i], [*chosen, i])]
+            w = convex(part)
+            trials.append((float(w @ part @ w), i))
+        if not trials or min(trials)[0] > (1 - WORTH) * least:
+            break
+        least = min(trials)[0]
+        chosen.append(min(trials)[1])
+    return chosen

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from subquad.estimators.base import Ensemble, mean_ridge
+from subquad.estimators.base import mean_ridge
+from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.member import Member
 
 

@@ -2,20 +2,24 @@
 
 The search holds about :data:`SQUARES` n×n matrices in float64; a training, beside its own job
 (:mod:`subquad.training.footprint`), the member's kernel and its factor. Trained networks keep
-their change: at most n factors, and no more than their last layer has inputs.
+their change: at most n factors, and no more than their last layer has inputs. Many rows are
+searched on a share of them, and learned through anchors: what all networks' anchors hold stays, and
+a block of rows passes by.
 """
 
 from __future__ import annotations
 
 from subquad import memory
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices
+from subquad.estimators.anchored import BLOCK_BYTES
+from subquad.estimators.base import EXACT_ROWS, Choices
 from subquad.estimators.member import default_width
 from subquad.estimators.recipe import Recipe, families
+from subquad.estimators.stream import ANCHORS, MEMBERS, MOST_WIDTH, SEARCHED
 from subquad.kernels import numba_available
 from subquad.training.footprint import BLOCKS, Job
 
-SQUARES = 10
+SQUARES, ANCHORED_SQUARES = 10, 5
 BESIDE = 3
 """Of these, what stays while networks are trained."""
 
@@ -49,8 +53,14 @@ def peak(choices: Choices, samples: int, features: int, outputs: int) -> float:
     The simplest network of each family counts: deeper ones are asked for room when they are
     chosen.
     """
+    tables = 6 * 8.0 * samples * (features + 1 + outputs)
+    if samples > EXACT_ROWS:
+        width = MOST_WIDTH if isinstance(choices.width, str) else choices.width
+        held = 8.0 * (ANCHORED_SQUARES * ANCHORS**2 + 3 * ANCHORS * width)
+        search = SQUARES * 8.0 * SEARCHED**2
+        return tables + max(search, 2 * BLOCK_BYTES + min(choices.members, MEMBERS) * held)
     square = 8.0 * samples**2
-    search = SQUARES * square + 6 * 8.0 * samples * (features + 1 + outputs)
+    search = SQUARES * square + tables
     jobs, kept = [], 0.0
     for family in families(
         choices.chosen_activation,

@@ -20,12 +20,13 @@ from torch import Tensor
 from subquad.activations import build
 from subquad.checks import choice, integer
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Ensemble, Scaling
 from subquad.estimators.calibration import Calibration
 from subquad.estimators.encoding import KINDS, Encoding
+from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.evidence import Settings
 from subquad.estimators.member import Member
 from subquad.estimators.recipe import Recipe
+from subquad.estimators.scaling import Scaling
 from subquad.network import WideNet
 from subquad.tables.fields import field, known_only
 from subquad.theory.duals import Array, Integers
@@ -34,7 +35,7 @@ from subquad.training.result import Predictor
 
 Config = dict[str, Any]
 
-_KEYS = {"samples", "inputs", "kept", "outputs", "calibration", "members"}
+_KEYS = {"samples", "left_out", "inputs", "kept", "outputs", "calibration", "members"}
 _MEMBER_KEYS = {
     "encoding",
     "activation",
@@ -60,16 +61,21 @@ def state_of(
         ensemble: what was fitted.
         calibration: from its scores to probabilities, for classes.
     """
-    scaling = ensemble.scaling
-    arrays = {
+    scaling, left_out = ensemble.scaling, ensemble.left_out
+    arrays: dict[str, Array | Integers] = {
         "scaling.mean": scaling.mean,
         "scaling.scale": scaling.scale,
         "offset": ensemble.offset,
-        "left_out": ensemble.left_out,
+        "left_out.rows": left_out.rows,
+        "left_out.predictions": left_out.predictions,
+        "left_out.targets": left_out.targets,
+        "left_out.counts": left_out.counts,
         "X": ensemble.X,
         "Y": ensemble.Y,
         "counts": ensemble.counts,
     }
+    if left_out.inputs is not None:
+        arrays["left_out.inputs"] = left_out.inputs
     tensors = {name: _tensor(a) for name, a in arrays.items()}
     members = []
     for k, (member, weight) in enumerate(zip(ensemble.members, ensemble.weights, strict=True)):
@@ -101,6 +107,7 @@ def state_of(
         )
     config = {
         "samples": len(ensemble.X),
+        "left_out": len(left_out.rows),
         "inputs": len(scaling.scale),
         "kept": ensemble.X.shape[1],
         "outputs": ensemble.Y.shape[1],
@@ -126,14 +133,14 @@ def ensemble_from(
     scaling = Scaling(
         stored.take("scaling.mean", (d,)), stored.take("scaling.scale", (d,), least=0.0)
     )
-    if int(scaling.kept.sum()) != kept:
+    if int(scaling.kept.sum()) != kept:  # the first alone where none varies
         raise InvalidInput(f"tensor 'scaling.scale' must be above 0 for {kept} inputs")
     X, Y = stored.take("X", (n, kept)), stored.take("Y", (n, outputs))
     counts = stored.take("counts", (n,), least=0.0)
     if not (counts > 0).all():
         raise InvalidInput("tensor 'counts' must be above 0")
     offset = stored.take("offset", (outputs,))
-    left_out = stored.take("left_out", (n, outputs), gaps=True)
+    left_out = _left_out(config, stored, n, kept, outputs)
     entries = field(config, "members", list, where)
     nets: dict[str, WideNet] = {}
     members = [_member(entry, k, stored, kept, outputs, nets) for k, entry in enumerate(entries)]
@@ -163,25 +170,23 @@ class _Stored:
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._left = dict(tensors)
 
-    def tensor(
-        self, name: str, dtype: torch.dtype = torch.float64, *, gaps: bool = False
-    ) -> Tensor:
-        """Return a tensor of finite numbers, or with ``gaps`` of rows that may be NaN."""
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def tensor(self, name: str, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Return a tensor of finite numbers."""
         if name not in self._left:
             raise InvalidInput(f"tensor {name!r} is missing: the model is damaged")
         tensor = self._left.pop(name)
         if tensor.dtype != dtype:
             raise InvalidInput(f"tensor {name!r} must be {dtype}, got {tensor.dtype}")
-        seen = tensor[~torch.isnan(tensor).all(dim=1)] if gaps and tensor.dim() == 2 else tensor
-        if not bool(torch.isfinite(seen).all()):
+        if not bool(torch.isfinite(tensor).all()):
             raise InvalidInput(f"tensor {name!r} must be finite: the model is damaged")
         return tensor
 
-    def take(
-        self, name: str, shape: tuple[int, ...], *, least: float = -math.inf, gaps: bool = False
-    ) -> Array:
+    def take(self, name: str, shape: tuple[int, ...], *, least: float = -math.inf) -> Array:
         """Return an array of a shape, its numbers at least ``least``."""
-        tensor = self.tensor(name, gaps=gaps)
+        tensor = self.tensor(name)
         if tuple(tensor.shape) != shape:
             raise InvalidInput(
                 f"tensor {name!r} must have shape {shape}, got {tuple(tensor.shape)}"
@@ -194,6 +199,25 @@ class _Stored:
         """Refuse what nobody asked for."""
         if self._left:
             raise InvalidInput(f"unknown tensor {min(self._left)!r}: the model is damaged")
+
+
+def _left_out(
+    config: Mapping[str, Any], stored: _Stored, n: int, kept: int, outputs: int
+) -> LeftOut:
+    count = integer("model.left_out", field(config, "left_out", int, "model"), least=0)
+    rows = stored.tensor("left_out.rows", torch.int64)
+    inputs = None
+    if "left_out.inputs" in stored:
+        inputs, n = stored.take("left_out.inputs", (count, kept)), 2**62
+    if rows.shape != (count,) or (count and not 0 <= int(rows.min()) <= int(rows.max()) < n):
+        raise InvalidInput(f"tensor 'left_out.rows' must number {count} rows")
+    return LeftOut(
+        rows.numpy(),
+        stored.take("left_out.predictions", (count, outputs)),
+        stored.take("left_out.targets", (count, outputs)),
+        stored.take("left_out.counts", (count,), least=0.0),
+        inputs,
+    )
 
 
 def _tensor(values: Array | Integers) -> Tensor:

@@ -75,6 +75,10 @@ class Validation:
         """Whether rows may depend on each other."""
         return self.groups is not None or self.ordered
 
+    def of(self, rows: Integers) -> Validation:
+        """Return the same for a share of the rows."""
+        return Validation(None if self.groups is None else self.groups[rows], self.ordered)
+
 
 def candidates(
     families: list[list[Recipe]],

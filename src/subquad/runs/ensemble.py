@@ -12,10 +12,12 @@ from torch import Tensor
 
 from subquad.checks import choice
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, Ensemble, fit_ensemble, validation_of
+from subquad.estimators.base import Choices, fit_ensemble, validation_of
 from subquad.estimators.calibration import Calibration, calibrate
 from subquad.estimators.describe import chosen_settings, described
+from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.footprint import check_ensemble
+from subquad.estimators.interval import reach
 from subquad.estimators.member import Training
 from subquad.estimators.saved import ensemble_from, state_of
 from subquad.memory import limit
@@ -31,7 +33,12 @@ KEPT_APART = {
     "rows": "left out one at a time",
     "groups": "left out with their group",
     "time": "predicted from the rows before",
+    "blocks": "predicted before they were learned",
 }
+
+
+ONE_STEP = Training("converged", 1, [])
+"""How a member is trained through anchors, where there are many rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +146,12 @@ class EnsembleSettings:
             data=data,
             settings=self,
             model=model,
-            left_out=model.calibrated(ensemble.left_out),
-            kept_apart=KEPT_APART[rule],
+            left_out=model.calibrated(ensemble.left_out.among(len(data.features))),
+            kept_apart=KEPT_APART["blocks" if ensemble.left_out.inputs is not None else rule],
             status="converged" if worst is None else worst.status,
             remedy="" if worst is None else worst.remedy,
             residuals=first,
-            iterations=max((t.iterations for t in trainings), default=0),
+            iterations=max(m["iterations"] for m in members),
             chosen=chosen_settings(ensemble, self.weights),
             members=[
                 {k: v for k, v in m.items() if k not in ("kind", "residuals")} for m in members
@@ -176,9 +183,9 @@ class EnsembleModel(Model):
         if data.target.task == "regression":
             return cls(ensemble, None)
         index = {name: k for k, name in enumerate(data.target.classes)}
-        labels = np.array([index[label] for label in data.labels])
-        count, weights = len(index), ensemble.counts
-        return cls(ensemble, calibrate(ensemble.left_out, labels, count, weights))
+        known = ensemble.left_out
+        labels = np.array([index[label] for label in data.labels[known.rows]], dtype=np.int64)
+        return cls(ensemble, calibrate(known.predictions, labels, len(index), known.counts))
 
     def scores(self, features: Numbers) -> Numbers:
         """Return predictions (n,), the logit of the second of two classes, or one a class."""
@@ -205,7 +212,7 @@ class EnsembleModel(Model):
 
     def reach(self, features: Numbers, coverage: float) -> Numbers:
         """Return how far an interval reaches: deviations, times what left-out rows needed."""
-        found: Numbers = self._ensemble.reach(features, coverage)[:, 0]
+        found: Numbers = reach(self._ensemble, features, coverage)[:, 0]
         return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -231,8 +238,8 @@ def _members(ensemble: Ensemble) -> list[dict[str, Any]]:
     trainings = iter(ensemble.trainings)
     records = []
     for member, weight in zip(ensemble.members, ensemble.weights, strict=True):
-        mine: list[Training] = [next(trainings) for p in member.predictors if p is not None]
-        longest = max(mine, key=lambda t: t.iterations, default=Training("converged", 0, [0.0]))
+        mine = [next(trainings, ONE_STEP) for p in member.predictors if p is not None]
+        longest = max(mine, key=lambda t: t.iterations, default=ONE_STEP)
         records.append(
             {
                 "kind": "member",

@@ -69,6 +69,9 @@ def _members(members: Records) -> str:
 
 
 def _convergence(members: Records) -> str:
+    members = [m for m in members if m["residuals"]]
+    if not members:
+        return "<p>Many rows are learned in one step, through anchors: nothing to iterate.</p>"
     names = [f"{k + 1}: {m['activation']}" for k, m in enumerate(members)]
     curves = [[value(r) for r in m["residuals"]] for m in members]
     chart = line_chart(

@@ -5,6 +5,7 @@ A row is left out alone, with its group, or with all that is later than it.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy.typing as npt
 from subquad.tables.table import Numbers
 
 ALPHAS = np.logspace(-4, 4, 17)
+SQUARE_ROWS, BLOCKS = 2000, 50
+"""Rows in order beyond which they are predicted in so many blocks, each from those before it."""
 FREE = 1e6
 """Variance of the intercept in units of the features', where rows are met in their order."""
 
@@ -87,9 +90,26 @@ def _ordered_errors(features: Numbers, Y: Numbers) -> list[Numbers]:
     """Errors of rows predicted from those before them: `L_ii (L^-1 y)_i` with `L L^T = K + a I`."""
     from scipy.linalg import solve_triangular
 
+    if len(Y) > SQUARE_ROWS:
+        return _block_errors(features, Y)
     K = features @ features.T + FREE * max(1.0, float(np.square(features).mean()))
     found = []
     for alpha in ALPHAS:
         L = np.linalg.cholesky(K + alpha * np.eye(len(K)))
         found.append(L.diagonal()[:, None] * solve_triangular(L, Y, lower=True))
+    return found
+
+
+def _block_errors(features: Numbers, Y: Numbers) -> list[Numbers]:
+    found = [Y.copy() for _ in ALPHAS]
+    ends = np.linspace(len(Y) // 3, len(Y), BLOCKS + 1).astype(int)
+    for first, last in itertools.pairwise(ends):
+        X, y = features[:first], Y[:first]
+        middle, mean = X.mean(axis=0), y.mean(axis=0)
+        sizes, basis = np.linalg.eigh((X - middle).T @ (X - middle))
+        inner = basis.T @ ((X - middle).T @ (y - mean))
+        new = (features[first:last] - middle) @ basis
+        for errors, alpha in zip(found, ALPHAS, strict=True):
+            slopes = inner / (np.maximum(sizes, 0) + alpha)[:, None]
+            errors[first:last] -= mean + new @ slopes
     return found
