@@ -102,6 +102,7 @@ class StageView:
         self._begin = time.perf_counter()
         self._live: Live | None = None
         self._stages: list[tuple[str, float]] = []
+        self._ended = 0.0
 
     def __enter__(self) -> StageView:
         if not self._quiet and sys.stderr.isatty():
@@ -121,7 +122,7 @@ class StageView:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._stages.append(("", self._seconds()))
+            self._ended = self._seconds()
             self._live.stop()
 
     def __call__(self, stage: str) -> None:
@@ -139,10 +140,9 @@ class StageView:
         table = Table.grid(padding=(0, 2))
         table.add_column(justify="right", no_wrap=True)
         table.add_column(no_wrap=True)
-        ends = [begin for _, begin in self._stages[1:]] + [self._seconds()]
-        for (stage, begin), end in zip(self._stages, ends, strict=True):
-            if stage:
-                table.add_row(f"{end - begin:.1f} s", stage)
+        ends = [*(begin for _, begin in self._stages[1:]), self._ended or self._seconds()]
+        for (stage, begin), end in zip(self._stages, ends[: len(self._stages)], strict=True):
+            table.add_row(f"{end - begin:.1f} s", stage)
         return table
 
 
