@@ -8,7 +8,6 @@ weights share them again.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from subquad.estimators.evidence import Settings
 from subquad.estimators.member import Member
 from subquad.estimators.recipe import Recipe
 from subquad.estimators.scaling import Scaling
+from subquad.estimators.stored import Stored, within
 from subquad.network import WideNet
 from subquad.tables.fields import field, known_only
 from subquad.theory.duals import Array, Integers
@@ -129,7 +129,7 @@ def ensemble_from(
         integer(f"{where}.{key}", field(config, key, int, where), least=1)
         for key in ("samples", "inputs", "kept", "outputs")
     )
-    stored = _Stored(tensors)
+    stored = Stored(tensors)
     scaling = Scaling(
         stored.take("scaling.mean", (d,)), stored.take("scaling.scale", (d,), least=0.0)
     )
@@ -164,45 +164,8 @@ def ensemble_from(
     return ensemble, _calibration(config, outputs)
 
 
-class _Stored:
-    """Tensors that are taken out one by one, each checked; none may be left over."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._left = dict(tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
-    def tensor(self, name: str, dtype: torch.dtype = torch.float64) -> Tensor:
-        """Return a tensor of finite numbers."""
-        if name not in self._left:
-            raise InvalidInput(f"tensor {name!r} is missing: the model is damaged")
-        tensor = self._left.pop(name)
-        if tensor.dtype != dtype:
-            raise InvalidInput(f"tensor {name!r} must be {dtype}, got {tensor.dtype}")
-        if not bool(torch.isfinite(tensor).all()):
-            raise InvalidInput(f"tensor {name!r} must be finite: the model is damaged")
-        return tensor
-
-    def take(self, name: str, shape: tuple[int, ...], *, least: float = -math.inf) -> Array:
-        """Return an array of a shape, its numbers at least ``least``."""
-        tensor = self.tensor(name)
-        if tuple(tensor.shape) != shape:
-            raise InvalidInput(
-                f"tensor {name!r} must have shape {shape}, got {tuple(tensor.shape)}"
-            )
-        if bool((tensor < least).any()):
-            raise InvalidInput(f"tensor {name!r} must be at least {least:g}")
-        return tensor.numpy()
-
-    def finish(self) -> None:
-        """Refuse what nobody asked for."""
-        if self._left:
-            raise InvalidInput(f"unknown tensor {min(self._left)!r}: the model is damaged")
-
-
 def _left_out(
-    config: Mapping[str, Any], stored: _Stored, n: int, kept: int, outputs: int
+    config: Mapping[str, Any], stored: Stored, n: int, kept: int, outputs: int
 ) -> LeftOut:
     count = integer("model.left_out", field(config, "left_out", int, "model"), least=0)
     rows = stored.tensor("left_out.rows", torch.int64)
@@ -226,7 +189,7 @@ def _tensor(values: Array | Integers) -> Tensor:
 
 
 def _member(
-    entry: Any, k: int, stored: _Stored, kept: int, outputs: int, nets: dict[str, WideNet]
+    entry: Any, k: int, stored: Stored, kept: int, outputs: int, nets: dict[str, WideNet]
 ) -> tuple[Member, float]:
     """Return a member and its weight; ``nets`` holds the starting networks made so far."""
     where = f"model.members[{k}]"
@@ -237,7 +200,7 @@ def _member(
         activation=build(field(entry, "activation", dict, where)),
         depth=integer(f"{where}.depth", field(entry, "depth", int, where), least=1),
         layers=choice("layers", field(entry, "layers", str, where), ("last", "all")),
-        spread=_within(entry, "spread", where, 0, _LOUDEST),
+        spread=within(entry, "spread", where, 0, _LOUDEST),
         encoding=choice("encoding", field(entry, "encoding", str, where), KINDS),
     )
     encoding = _encoding(recipe.encoding, k, stored, kept)
@@ -250,10 +213,10 @@ def _member(
     coordinates = len(encoding.owner)
     member = Member(
         recipe,
-        Settings(scales, _within(entry, "noise", where, -_LOUDEST, _LOUDEST)),
+        Settings(scales, within(entry, "noise", where, -_LOUDEST, _LOUDEST)),
         encoding,
         tuple(
-            _within({"size": size}, "size", f"{where}.sizes[{c}]", 0, 1e300)
+            within({"size": size}, "size", f"{where}.sizes[{c}]", 0, 1e300)
             for c, size in enumerate(sizes)
         ),
         tuple(
@@ -263,10 +226,10 @@ def _member(
             for c, p in enumerate(predictors)
         ),
     )
-    return member, _within(entry, "weight", where, 0, 1 + 1e-9)
+    return member, within(entry, "weight", where, 0, 1 + 1e-9)
 
 
-def _encoding(kind: str, k: int, stored: _Stored, kept: int) -> Encoding:
+def _encoding(kind: str, k: int, stored: Stored, kept: int) -> Encoding:
     if kind == "plain":
         return Encoding(kind, np.arange(kept), np.empty(0), np.empty(0))
     owner = stored.tensor(f"members.{k}.owner", torch.int64)
@@ -282,7 +245,7 @@ def _encoding(kind: str, k: int, stored: _Stored, kept: int) -> Encoding:
 def _predictor(
     described: Any,
     recipe: Recipe,
-    stored: _Stored,
+    stored: Stored,
     name: str,
     coordinates: int,
     nets: dict[str, WideNet],
@@ -325,17 +288,9 @@ def _calibration(config: Mapping[str, Any], outputs: int) -> Calibration | None:
     if len(offsets) != count:
         raise InvalidInput(f"{where}.offsets must hold {count} numbers, one per class")
     return Calibration(
-        _within(entry, "sharpness", where, 0, 1e300),
+        within(entry, "sharpness", where, 0, 1e300),
         tuple(
-            _within({"offset": v}, "offset", f"{where}.offsets[{c}]", -1e300, 1e300)
+            within({"offset": v}, "offset", f"{where}.offsets[{c}]", -1e300, 1e300)
             for c, v in enumerate(offsets)
         ),
     )
-
-
-def _within(entry: Mapping[str, Any], key: str, where: str, least: float, most: float) -> float:
-    """Return a number of an entry that lies between two others."""
-    value = field(entry, key, float, where)
-    if least <= value <= most:
-        return value
-    raise InvalidInput(f"{where}.{key} must lie between {least:g} and {most:g}, got {value:g}")
