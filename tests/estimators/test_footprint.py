@@ -38,3 +38,11 @@ def test_many_rows_take_no_matrix_of_rows_by_rows():
 )
 def test_every_way_of_training_has_a_job(choices):
     assert peak(choices, 500, 10, 3) > 8 * 10 * 500**2
+
+
+def test_a_refusal_names_a_width_that_fits():
+    limit = (memory.resident_bytes() + 3e9) / 1e9
+    with pytest.raises(InvalidInput, match=r"width \d+ would fit") as refused:
+        check_ensemble(Choices(max_memory=limit, width=10**7), 500, 10, 1)
+    width = int(re.search(r"width (\d+) would fit", str(refused.value))[1])
+    check_ensemble(Choices(max_memory=limit, width=width // 2), 500, 10, 1)

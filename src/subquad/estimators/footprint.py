@@ -9,6 +9,9 @@ a block of rows passes by.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from subquad import memory
 from subquad.errors import InvalidInput
 from subquad.estimators.anchored import BLOCK_BYTES
@@ -28,23 +31,32 @@ def check_ensemble(choices: Choices, samples: int, features: int, outputs: int) 
     """Refuse an ensemble that cannot fit into ``choices.max_memory``, and say what would."""
     ceiling, held = memory.ceiling(choices.max_memory), memory.resident_bytes()
 
-    def fits(rows: int) -> bool:
-        return held + peak(choices, rows, features, outputs) <= ceiling
+    def fits(rows: int, chosen: Choices = choices) -> bool:
+        return held + peak(chosen, rows, features, outputs) <= ceiling
 
     if fits(samples):
         return
-    low, high = 0, samples
+    needed = memory.shown(held + peak(choices, samples, features, outputs))
+    ways = []
+    if not isinstance(choices.width, str):
+        width = _largest(choices.width, lambda m: fits(samples, replace(choices, width=m)))
+        ways += [f"width {width} would fit"] if width else []
+    rows = _largest(samples, fits)
+    ways += [f"{rows} rows would fit"] if rows > 1 else []
+    raise InvalidInput(
+        f"fitting {samples} rows would take this process to about {needed}, max_memory is "
+        f"{memory.shown(ceiling)}: {'; '.join(ways)}{'; or ' * bool(ways)}raise max_memory; "
+        f"{memory.shown(held)} is taken before any work"
+    )
+
+
+def _largest(below: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number below that fits, to two digits; 0 if none does."""
+    low, high = 0, below
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    needed = memory.shown(held + peak(choices, samples, features, outputs))
-    text = (
-        f"fitting {samples} rows would take this process to about {needed}, max_memory is "
-        f"{memory.shown(ceiling)}: "
-    )
-    if low > 1:
-        text += f"{memory.rounded(low)} rows would fit; or "
-    raise InvalidInput(f"{text}raise max_memory; {memory.shown(held)} is taken before any work")
+    return memory.rounded(low)
 
 
 def peak(choices: Choices, samples: int, features: int, outputs: int) -> float:
