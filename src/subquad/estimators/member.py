@@ -78,6 +78,8 @@ class Training:
     status: str
     iterations: int
     residuals: list[float]
+    remedy: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,11 @@ def train_member(
             max_memory=max_memory,
         )
         sizes.append(size)
-        trainings.append(Training(result.status, result.iterations, result.residuals))
+        trainings.append(
+            Training(
+                result.status, result.iterations, result.residuals, result.remedy, result.seconds
+            )
+        )
         predictors.append(result.predictor)
         counts = None if ordered or groups is not None else torch.from_numpy(task.weights)
         missed = result.loo_predictions(groups, counts=counts, ordered=ordered)

@@ -13,8 +13,8 @@ from subquad.checks import number
 from subquad.errors import InvalidInput
 from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.common import SubquadEstimator
+from subquad.estimators.interval import reach
 from subquad.estimators.recipe import NUMBERS
-from subquad.estimators.uncertainty import conformal_factor
 from subquad.theory.duals import Array
 
 
@@ -154,21 +154,9 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         number("coverage", coverage, above=True, most=1.0)
         X = self._checked(X)
-        ensemble = self._ensemble
-        left_out = ensemble.left_out
-        if not len(left_out.rows):
-            raise InvalidInput("no row was predicted before it was learned: fit more rows first")
-        residuals = left_out.targets - left_out.predictions
-        deviations = ensemble.left_out_deviation()
-        factors = np.array(
-            [
-                conformal_factor(residuals[:, c], deviations[:, c], coverage)
-                for c in range(residuals.shape[1])
-            ]
-        )
-        middle = ensemble.predict(X) * self._size
-        reach = factors * ensemble.deviation(X) * self._size
-        return self._shaped(middle - reach), self._shaped(middle + reach)
+        middle = self._ensemble.predict(X) * self._size
+        around = reach(self._ensemble, X, coverage) * self._size
+        return self._shaped(middle - around), self._shaped(middle + around)
 
     def _checked_targets(self, X: Any, y: Any, *, first: bool = True) -> tuple[Array, Array]:
         """Return inputs, and targets as n×C; the first ones decide their unit."""
