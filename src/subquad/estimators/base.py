@@ -326,12 +326,16 @@ class Growing:
 
     The first ones are kept and fitted anew with every block; once they suffice for anchors,
     further rows are predicted, learned and let go of, and memory no longer grows.
+
+    Args:
+        choices: what is given.
+        kept: rows that were fitted already: inputs, targets, sample weights.
     """
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: Choices, kept: tuple[Array, Array, Array] | None = None) -> None:
         self._choices = choices
         self._stream: Stream | None = None
-        self._kept: tuple[Array, Array, Array] | None = None
+        self._kept = kept
 
     def learn(
         self, X: Array, Y: Array, weights: Array, tell: Callable[[str], None] = log.debug

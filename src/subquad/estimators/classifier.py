@@ -92,13 +92,13 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         check_classification_targets(y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
         self.classes_ = np.unique(y)
-        self._growing = None
         kept = weights > 0
         labels = np.searchsorted(self.classes_, y)
         self._check_classes(labels[kept])
         weights = weights * self._class_weights(y)[labels]
         Y = self._signs(labels)
         self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
+        self._growing = Growing(self._choices(), (X, Y, weights))
         self._set_classes()
         scores = np.full(Y.shape, np.nan)
         scores[kept] = self._ensemble.left_out.among(int(kept.sum()))
@@ -113,13 +113,15 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         Args:
             X: inputs.
             y: labels.
-            classes: all labels that will ever come; needed at the first call.
+            classes: all labels that will ever come; needed unless :meth:`fit` came before.
             sample_weight: at least 0.
         """
         growing = getattr(self, "_growing", None)
         first = growing is None
         if first and classes is None:
-            raise InvalidInput("classes must be given at the first call of partial_fit")
+            raise InvalidInput(
+                "classes must be given at the first call of partial_fit: all labels that will come"
+            )
         X, y = self._checked_pair(X, y, multi_output=False, first=first)
         if first:
             self.classes_ = np.unique(classes)

@@ -105,11 +105,11 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         """
         X, Y = self._checked_targets(X, y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
-        self._growing = None
         kept = weights > 0
         self._size = _unit(Y[kept])
         scaled = np.where(kept[:, None], Y / self._size, 0.0)
         self._ensemble = fit_ensemble(X, scaled, weights, self._choices(), validation)
+        self._growing = Growing(self._choices(), (X, scaled, weights))
         self._set_fitted()
         left_out = np.full(Y.shape, np.nan)
         left_out[kept] = self._ensemble.left_out.among(int(kept.sum()))
@@ -117,7 +117,7 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SubquadRegressor:
-        """Learn further rows.
+        """Learn further rows, after :meth:`fit` or from nothing.
 
         The first 2,000 are kept, and everything is chosen and trained anew with each call. From
         then on settings and anchors stay, rows are predicted, learned and let go of, and neither
