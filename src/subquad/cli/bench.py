@@ -11,7 +11,7 @@ import typer
 from subquad.cli.options import Json, Output, Threads, Verbose, at_least_zero, use_threads
 from subquad.errors import InvalidInput, unknown_name
 
-NAMES = ("accuracy", "iteration", "peers", "scaling", "sketch", "widest")
+NAMES = ("accuracy", "iteration", "large", "peers", "scaling", "sketch", "widest")
 
 
 def bench(

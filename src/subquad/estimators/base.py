@@ -25,7 +25,7 @@ from subquad.estimators.recipe import NUMBERS, Prudence, families
 from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate, Validation, candidates
 from subquad.estimators.stream import ANCHORS, JUDGED, SEARCHED, Stream
-from subquad.theory.duals import Array
+from subquad.theory.duals import Array, Integers
 from subquad.weights import KINDS
 
 log = logging.getLogger("subquad")
@@ -275,9 +275,7 @@ def _in_blocks(
     began: float,
 ) -> Ensemble:
     """Fit many rows in blocks, the last of them predicted before they are learned."""
-    order = np.random.default_rng(choices.seed).permutation(len(scaled))
-    if validation.ordered:
-        order = np.arange(len(scaled))
+    order = arrival(validation, len(scaled), choices.seed)
     tell(
         f"{len(scaled)} rows are more than {EXACT_ROWS}: settings from {SEARCHED} of them, a step "
         f"through {ANCHORS} anchors from all"
@@ -285,10 +283,22 @@ def _in_blocks(
     scaled, Y, weights, validation = scaled[order], Y[order], weights[order], validation.of(order)
     stream = open_stream(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
     last = max(len(order) - JUDGED, 0)
+    if validation.groups is not None:  # a group is judged as a whole, or not at all
+        last = int(np.flatnonzero(validation.groups == validation.groups[last])[0])
     for part in (slice(None, last), slice(last, None)):
         tell(f"learning {len(scaled[part])} rows")
         stream.absorb(scaled[part], Y[part], weights[part])
     return stream.ensemble(order)
+
+
+def arrival(validation: Validation, n: int, seed: int) -> Integers:
+    """Return the order in which rows are learned: by time, group by group, or at random."""
+    if validation.ordered:
+        return np.arange(n)
+    places = np.random.default_rng(seed).permutation(n)
+    if validation.groups is None:
+        return places
+    return np.argsort(places[validation.groups], kind="stable")
 
 
 def open_stream(

@@ -31,7 +31,7 @@ def convex(M: Array, towards_equal: float) -> Array:
     left-out errors cannot set one above the other.
 
     >>> convex(np.array([[0.01, 0.0], [0.0, 1.0]]), 0.1).round(2)
-    array([0.92, 0.08])
+    array([0.95, 0.05])
     """
     from scipy.optimize import nnls
 
