@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 
 from subquad.errors import InvalidInput
 
@@ -109,18 +108,19 @@ def free_bytes() -> float:
 
     Infinite where the system does not tell.
     """
-    found = [math.inf]
+    least = math.inf
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
-            found.append(1024.0 * int(line.split()[1]))
+            least = 1024.0 * int(line.split()[1])
+            break
     for line in _lines("/proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)
         if kinds == "":
-            found += _left("/sys/fs/cgroup", path, "memory.max", "memory.current")
+            least = _left("/sys/fs/cgroup", path, "memory.max", "memory.current", least)
         elif "memory" in kinds.split(","):
             names = "memory.limit_in_bytes", "memory.usage_in_bytes"
-            found += _left("/sys/fs/cgroup/memory", path, *names)
-    return max(0.0, min(found))
+            least = _left("/sys/fs/cgroup/memory", path, *names, least)
+    return max(0.0, least)
 
 
 def resident_bytes() -> float:
@@ -149,8 +149,8 @@ def rounded(size: float) -> int:
     return int(size) // unit * unit
 
 
-def _left(root: str, path: str, most: str, used: str) -> Iterator[float]:
-    """What each control group from this process's own up to the root leaves.
+def _left(root: str, path: str, most: str, used: str, least: float) -> float:
+    """The lesser of ``least`` and what any control group from this process's up to the root leaves.
 
     Inside a container the path may be the host's and lead nowhere; the root is then its own.
     """
@@ -158,14 +158,28 @@ def _left(root: str, path: str, most: str, used: str) -> Iterator[float]:
     for depth in range(len(parts), -1, -1):
         folder = "/".join([root, *parts[:depth]])
         limit, usage = _lines(f"{folder}/{most}"), _lines(f"{folder}/{used}")
-        if limit and usage and limit[0].isdecimal():
+        if not limit or not usage or not limit[0].isdecimal():
+            continue
+        left = float(int(limit[0]) - int(usage[0]))
+        if left < least:
             stat = dict(line.split() for line in _lines(f"{folder}/memory.stat"))
             cached = stat.get("total_inactive_file", stat.get("inactive_file", 0))
-            yield float(int(limit[0]) - int(usage[0]) + int(cached))  # caches give way
+            least = min(least, left + int(cached))  # caches give way
+    return least
 
 
 def _lines(path: str) -> list[str]:
+    """Lines of one of the system's short files, read in the fewest calls: asked for often."""
     try:
-        return Path(path).read_text(encoding="ascii").splitlines()
+        file = os.open(path, os.O_RDONLY)
     except OSError:
         return []
+    try:
+        parts = []
+        while part := os.read(file, 1 << 16):
+            parts.append(part)
+        return b"".join(parts).decode("ascii").splitlines()
+    except OSError:
+        return []
+    finally:
+        os.close(file)

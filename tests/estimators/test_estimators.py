@@ -60,24 +60,18 @@ def test_iterating_beats_its_own_first_step() -> None:
     ratios = []
     for make in SETS.values():
         X, y = make()
-        for start in (0, 100):
-            own = slice(start, start + 100)
-            other = np.r_[0:start, start + 100 : len(X)]
-            whole, once = (
-                regressor(width=1024, **how).fit(X[own], y[own]) for how in ({}, {"max_iter": 1})
-            )
-            assert once.n_iter_ == 1
-            for all_steps, first in zip(
-                whole._ensemble.trainings, once._ensemble.trainings, strict=True
-            ):
-                assert all_steps.status == "converged"
-                assert all_steps.residuals[1] == pytest.approx(first.residuals[-1], rel=1e-6)
-                assert all_steps.residuals[-1] < 1e-3 * all_steps.residuals[1]
-            last, first_error = (
-                float(((model.predict(X[other]) - y[other]) ** 2).mean()) for model in (whole, once)
-            )
-            left_out = 1 - whole.loo_score_, 1 - once.loo_score_
-            ratios += [last / first_error, left_out[0] / left_out[1]]
+        whole, once = (regressor(**how).fit(X[:100], y[:100]) for how in ({}, {"max_iter": 1}))
+        assert once.n_iter_ == 1
+        for all_steps, first in zip(
+            whole._ensemble.trainings, once._ensemble.trainings, strict=True
+        ):
+            assert all_steps.status == "converged"
+            assert all_steps.residuals[1] == pytest.approx(first.residuals[-1], rel=1e-6)
+            assert all_steps.residuals[-1] < 1e-3 * all_steps.residuals[1]
+        last, first_error = (
+            float(((model.predict(X[100:]) - y[100:]) ** 2).mean()) for model in (whole, once)
+        )
+        ratios += [last / first_error, (1 - whole.loo_score_) / (1 - once.loo_score_)]
     assert np.mean(ratios) < 1.005
 
 

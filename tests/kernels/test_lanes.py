@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 
 pytest.importorskip("numba")
+import numba
+
 from subquad.kernels import lanes_numba as lanes
 
 
@@ -25,6 +28,10 @@ def test_every_step(n: int, dtype: type) -> None:
     assert (bits == words(a > b)).all()
     lanes.below(a, a[0], bits)
     assert (bits == words(a <= a[0])).all()
+    lanes.over(a, a[0], bits)
+    assert (bits == words(a > a[0])).all()
+    assert lanes.count(bits) == (a > a[0]).sum()
+    lanes.below(a, a[0], bits)
     kept = np.full(n, 7, dtype)
     lanes.keep(bits, a, kept)
     assert (kept == np.where(a <= a[0], a, 0)).all()
@@ -41,5 +48,30 @@ def test_not_a_number_is_neither_above_nor_below() -> None:
     bits = np.ones(1, np.uint64)
     lanes.above(a, np.zeros(64, np.float32), bits)
     assert bits[0] == 0
-    lanes.below(a, np.float32(0), bits)
-    assert bits[0] == 0
+    for compare in (lanes.below, lanes.over):
+        compare(a, np.float32(0), bits)
+        assert bits[0] == 0
+
+
+@numba.njit
+def transformed(a: np.ndarray, at: int, apart: int) -> None:
+    if apart:
+        lanes.butterflies_across(a, at, apart)
+    else:
+        lanes.butterflies(a, at)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sixteen_numbers_are_transformed(dtype: type) -> None:
+    H = hadamard(16)
+    a = np.random.default_rng(0).integers(-9, 9, 1000).astype(dtype)
+    expected = a.copy()
+    expected[5:21] = H @ a[5:21]
+    one = a.copy()
+    transformed(one, 5, 0)
+    assert (one == expected).all()
+    columns = 3 + 40 * np.arange(16)[:, None] + np.arange(16)
+    expected = a.copy()
+    expected[columns] = H @ a[columns]
+    transformed(a, 3, 40)
+    assert (a == expected).all()

@@ -45,6 +45,15 @@ def test_plain_kernels_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.equal(weight.matmul(Y), expected)
 
 
+def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = make(64, 50)
+    Y = torch.randn(9, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    whole = weight.matmul(Y), weight.matmul_transpose(weight.matmul(Y))
+    monkeypatch.setattr("subquad.weights.circulant.BLOCK_BYTES", 2 * 64 * 8)
+    assert torch.allclose(weight.matmul(Y), whole[0], rtol=0, atol=1e-14)
+    assert torch.allclose(weight.matmul_transpose(whole[0]), whole[1], rtol=0, atol=1e-14)
+
+
 def test_float32_follows_float64() -> None:
     narrow, wide = make(5000, 8192, dtype=torch.float32), make(5000, 8192)
     Y = torch.randn(4, 8192, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -33,9 +33,10 @@ def test_compiled_kernels_equal_the_plain_ones(table: torch.Tensor, density: flo
         changed = table.clone()
         kernels.add_outer(changed, outputs, inputs)
         assert close(changed, table + inputs.dense().T @ outputs.dense())
-        gram = kernels.gram(inputs)
-        assert gram.dtype == torch.float64
-        assert torch.allclose(gram, inputs.dense().double() @ inputs.dense().double().T)
+        for product in (kernels.gram, kernels.gram_by_rows):
+            gram = product(inputs)
+            assert gram.dtype == torch.float64
+            assert torch.allclose(gram, inputs.dense().double() @ inputs.dense().double().T)
 
 
 @pytest.mark.parametrize("density", [0.0, 0.1, 1.0])
@@ -43,8 +44,9 @@ def test_compiled_kernels_equal_the_plain_ones(table: torch.Tensor, density: flo
 def test_rows_are_collected_and_spread_alike(kind: torch.dtype, density: float) -> None:
     matrix = sparse_matrix((9, 300), density, 5).to(kind)
     matrix[4] = 0
-    plain = sparse_plain.collect(matrix != 0, matrix)
-    rows = sparse_numba.collect(matrix != 0, matrix)
+    matrix = matrix.abs()
+    plain = sparse_plain.above(matrix, matrix.new_zeros(9))
+    rows = sparse_numba.above(matrix, matrix.new_zeros(9))
     assert torch.equal(rows.start, plain.start)
     assert torch.equal(rows.columns, plain.columns)
     assert torch.equal(rows.values, plain.values)
@@ -53,6 +55,32 @@ def test_rows_are_collected_and_spread_alike(kind: torch.dtype, density: float) 
         sums = kernels.square_sums(rows)
         assert sums.dtype == torch.float64
         assert torch.allclose(sums, matrix.double().square().sum(1), rtol=1e-14)
+
+
+def test_each_row_has_its_own_bound() -> None:
+    matrix = sparse_matrix((5, 130), 1.0, 7)
+    bound = torch.tensor([0.0, 0.3, -0.2, 9.0, -9.0], dtype=matrix.dtype)
+    rows = sparse_numba.above(matrix, bound)
+    assert torch.equal(rows.dense(), torch.where(matrix > bound[:, None], matrix, 0))
+    assert rows.counts.tolist()[3:] == [0, 130]
+
+
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_gram_by_rows_in_blocks(kind: torch.dtype) -> None:
+    """More samples than a block has, more columns, and the same bits from any threads."""
+    n = sparse_numba.SIDE + 37
+    rows = SparseRows.from_dense(sparse_matrix((n, 700), 0.2, 8).to(kind))
+    exact = rows.dense().double() @ rows.dense().double().T
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            found.append(sparse_numba.gram_by_rows(rows))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.allclose(found[0], exact, rtol=1e-13, atol=1e-13)
+    assert torch.equal(found[0], found[0].T)
+    assert torch.equal(*found)
 
 
 def test_wide_tables_are_summed_in_tiles() -> None:

@@ -51,15 +51,6 @@ def test_plain_kernels_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.equal(weight.matmul(Y), expected)
 
 
-def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = make(64, 50)
-    Y = torch.randn(9, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    whole = weight.matmul(Y), weight.matmul_transpose(weight.matmul(Y))
-    monkeypatch.setattr("subquad.weights.structured.BLOCK_BYTES", 2 * 64 * 8)
-    assert torch.equal(weight.matmul(Y), whole[0])
-    assert torch.equal(weight.matmul_transpose(whole[0]), whole[1])
-
-
 def test_float32_follows_float64() -> None:
     narrow, wide = make(5000, 8192, dtype=torch.float32), make(5000, 8192)
     Y = torch.randn(4, 8192, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -79,6 +70,15 @@ def test_cost_and_memory_are_nearly_linear_in_the_width() -> None:
         held.append(weight.nbytes)
     assert math.log2(flops[1] / flops[0]) / 3 < 1.15
     assert held[1] == 8 * held[0] == 12 * 2**16
+
+
+def test_few_inputs_cost_few_stages() -> None:
+    """Of the first transform only the stages that numbers enter."""
+    m, log = 2**10, 10
+    with Cost() as cost:
+        make(m, 12).matmul(torch.zeros(3, 12))
+    assert cost.procedures["matmul"].flops == 3 * (16 * 4 + 2 * m * log + 2 * m + 12)
+    assert cost.procedures["matmul"].bytes == 3 * 8 * (12 + m)
 
 
 def test_seeds_decide() -> None:

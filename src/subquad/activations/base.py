@@ -71,10 +71,15 @@ class Activation(ABC):
         """`c = 1 / (2 E[sigma(g)^2])`."""
         return 1.0 / (2.0 * self.second_moment)
 
+    def level(self, rho: Tensor, width: int) -> Tensor | None:
+        """Return `b sqrt(2/m) rho`, above which z fires, or None where every neuron fires."""
+        b = self.threshold
+        return None if b is None else (b * math.sqrt(2 / width)) * rho
+
     def fires(self, z: Tensor, rho: Tensor, width: int) -> Tensor | None:
         """Return the mask `z > b sqrt(2/m) rho`, or None where every neuron fires."""
-        b = self.threshold
-        return None if b is None else z > (b * math.sqrt(2 / width)) * rho
+        level = self.level(rho, width)
+        return None if level is None else z > level
 
     def __call__(self, z: Tensor, norms: Tensor, width: int) -> Tensor:
         """Return `phi(z)` of rows z (n×m) whose inputs have these norms (n), zeros included."""

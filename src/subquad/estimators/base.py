@@ -16,7 +16,7 @@ from subquad.checks import MOST_RIDGE, choice, integer, number
 from subquad.errors import InvalidInput
 from subquad.estimators.blend import best_few, blend, error_products
 from subquad.estimators.encoding import KINDS as ENCODINGS
-from subquad.estimators.ensemble import Ensemble
+from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.evidence import Task
 from subquad.estimators.member import default_width, train_member
 from subquad.estimators.recipe import families
@@ -154,9 +154,9 @@ def fit_ensemble(
                 ordered=validation.ordered,
             )
         )
-    left_out = np.stack([t.left_out for t in trained])
-    left_out[:, ~np.isfinite(picked[0].left_out).all(axis=1)] = np.nan
-    final = blend(left_out, Y, weights)
+    seen = np.flatnonzero(np.isfinite(picked[0].left_out).all(axis=1))
+    left_out = np.stack([t.left_out for t in trained])[:, seen]
+    final = blend(left_out, Y[seen], weights[seen])
     return Ensemble(
         scaling,
         tuple(t.member for t in trained),
@@ -165,9 +165,12 @@ def fit_ensemble(
         Y,
         weights,
         offset,
-        offset + np.tensordot(final, left_out, 1),
-        Y - np.tensordot(final, left_out, 1),
-        None,
+        LeftOut(
+            seen,
+            offset + np.tensordot(final, left_out, 1),
+            offset + Y[seen],
+            weights[seen],
+        ),
         [training for t in trained for training in t.trainings],
         found,
         (middle - began, time.perf_counter() - middle),
@@ -217,31 +220,96 @@ def _in_blocks(
     tell: Callable[[str], None],
     began: float,
 ) -> Ensemble:
-    """Fit many rows in blocks, see :mod:`subquad.estimators.stream`."""
+    """Fit many rows in blocks, the last of them predicted before they are learned."""
+    order = np.random.default_rng(choices.seed).permutation(len(scaled))
+    if validation.ordered:
+        order = np.arange(len(scaled))
     tell(
         f"{len(scaled)} rows are more than {EXACT_ROWS}: settings from {SEARCHED} of them, a step "
         f"through {ANCHORS} anchors from all"
     )
-    order = np.random.default_rng(choices.seed).permutation(len(scaled))
-    if validation.ordered:
-        order = np.arange(len(scaled))
-    few = np.sort(order[:SEARCHED])
+    scaled, Y, weights, validation = scaled[order], Y[order], weights[order], validation.of(order)
+    stream = open_stream(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
+    last = max(len(order) - JUDGED, 0)
+    for part in (slice(None, last), slice(last, None)):
+        tell(f"learning {len(scaled[part])} rows")
+        stream.absorb(scaled[part], Y[part], weights[part])
+    return stream.ensemble(order)
+
+
+def open_stream(
+    scaling: Scaling,
+    offset: Array,
+    scaled: Array,
+    Y: Array,
+    weights: Array,
+    choices: Choices,
+    validation: Validation,
+    tell: Callable[[str], None],
+    began: float,
+) -> Stream:
+    """Find settings on the first rows, and make the first ones anchors; nothing is learned yet."""
+    few = np.arange(min(SEARCHED, len(scaled)))
     found = _searched(scaled[few], Y[few], weights[few], choices, validation.of(few), tell)
-    picked = [found[i] for i in _few(found, Y[few], weights[few], choices.members)]
-    middle = time.perf_counter()
-    stream = Stream(
-        picked,
-        scaled[order[:ANCHORS]],
+    return Stream(
+        [found[i] for i in _few(found, Y[few], weights[few], choices.members)],
+        scaled[:ANCHORS],
+        outputs=Y.shape[1],
         width=None if choices.width == "auto" else int(choices.width),
         weights=choices.weights,
         seed=choices.seed,
-        outputs=Y.shape[1],
+        scaling=scaling,
+        offset=offset,
+        candidates=found,
+        searched=time.perf_counter() - began,
     )
-    last = max(len(order) - JUDGED, 0)
-    for rows in (order[:last], order[last:]):
-        tell(f"learning {len(rows)} rows")
-        stream.absorb(scaled[rows], Y[rows], weights[rows])
-    return stream.ensemble(scaling, offset, order, found, (middle - began, middle))
+
+
+class Growing:
+    """An ensemble whose rows keep coming.
+
+    The first ones are kept and fitted anew with every block; once they suffice for anchors,
+    further rows are predicted, learned and let go of, and memory no longer grows.
+    """
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+        self._stream: Stream | None = None
+        self._kept: tuple[Array, Array, Array] | None = None
+
+    def learn(
+        self, X: Array, Y: Array, weights: Array, tell: Callable[[str], None] = log.debug
+    ) -> Ensemble:
+        """Take a block of rows in, and return the ensemble of all so far."""
+        began = time.perf_counter()
+        X, Y, weights = X[weights > 0], Y[weights > 0], weights[weights > 0]
+        if self._stream is not None:
+            if len(X):
+                self._stream.learn(X, Y, weights)
+            return self._stream.ensemble(None)
+        if self._kept is not None:
+            before = zip(self._kept, (X, Y, weights), strict=True)
+            X, Y, weights = (np.concatenate(pair) for pair in before)
+        if len(X) < ANCHORS:
+            self._kept = X, Y, weights
+            return fit_ensemble(X, Y, weights, self._choices, Validation(), tell)
+        self._kept = None
+        scaling, offset = Scaling.fit(X, weights), (weights @ Y) / weights.sum()
+        self._stream = open_stream(
+            scaling,
+            offset,
+            scaling(X),
+            Y - offset,
+            weights,
+            self._choices,
+            Validation(),
+            tell,
+            began,
+        )
+        self._stream.learn(X[:ANCHORS], Y[:ANCHORS], weights[:ANCHORS])
+        if len(X) > ANCHORS:
+            self._stream.learn(X[ANCHORS:], Y[ANCHORS:], weights[ANCHORS:])
+        return self._stream.ensemble(None)
 
 
 def validation_of(validation: str, groups: object, weights: Array) -> Validation:

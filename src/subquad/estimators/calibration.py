@@ -44,13 +44,12 @@ def calibrate(scores: Array, classes: Integers, count: int, weights: Array) -> C
     """Fit sharpness and offsets.
 
     Args:
-        scores: of rows left out, n×C, or n×1 for two classes; rows that are NaN do not count.
+        scores: of rows left out, n×C, or n×1 for two classes.
         classes: of these rows, 0 … count - 1.
         count: of classes.
         weights: of the samples.
     """
-    seen = np.isfinite(scores).all(axis=1)
-    spread, members, weights = _per_class(scores[seen]), np.eye(count)[classes[seen]], weights[seen]
+    spread, members = _per_class(scores), np.eye(count)[classes]
     prior = np.append(SHARPNESS_PRIOR, np.full(count, OFFSET_PRIOR)) ** -2.0
     # Row i's logits are D_i p with D_i = (scores_i, I).
     D = np.concatenate(

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from subquad.activations import Activation
 from subquad.errors import InvalidInput
-from subquad.estimators.base import fit_ensemble
+from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.calibration import calibrate
 from subquad.estimators.common import SubquadEstimator
-from subquad.theory.duals import Array
+from subquad.theory.duals import Array, Integers
 
 
 class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc]
@@ -88,29 +88,89 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         X, y = self._checked_pair(X, y, multi_output=False)
         check_classification_targets(y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
+        self.classes_ = np.unique(y)
+        self._growing = None
         kept = weights > 0
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        present = np.unique(labels[kept])
+        labels = np.searchsorted(self.classes_, y)
+        self._check_classes(labels[kept])
+        weights = weights * self._class_weights(y)[labels]
+        Y = self._signs(labels)
+        self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
+        self._set_classes()
+        scores = np.full(Y.shape, np.nan)
+        scores[kept] = self._ensemble.left_out.among(int(kept.sum()))
+        self.loo_prediction_ = scores
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> SubquadClassifier:
+        """Learn further rows, as :meth:`subquad.SubquadRegressor.partial_fit` does.
+
+        Args:
+            X: inputs.
+            y: labels.
+            classes: all labels that will ever come; needed at the first call.
+            sample_weight: at least 0.
+        """
+        growing = getattr(self, "_growing", None)
+        first = growing is None
+        if first and classes is None:
+            raise InvalidInput("classes must be given at the first call of partial_fit")
+        X, y = self._checked_pair(X, y, multi_output=False, first=first)
+        if first:
+            self.classes_ = np.unique(classes)
+        strange = np.setdiff1d(y, self.classes_)
+        if len(strange):
+            raise InvalidInput(f"y holds {strange[0]!r}, which classes did not name")
+        labels = np.searchsorted(self.classes_, y)
+        if first:
+            self._check_classes(labels)
+        weights, _ = self._checked_rows(len(X), sample_weight, None, least=1)
+        if isinstance(self.class_weight, dict):
+            weights = weights * self._class_weights(y)[labels]
+        elif self.class_weight is not None:
+            raise InvalidInput("partial_fit cannot balance classes it has not seen: give weights")
+        if growing is None:
+            growing = self._growing = Growing(self._choices())
+        self._ensemble = growing.learn(X, self._signs(labels), weights)
+        self._set_classes()
+        return self
+
+    def _check_classes(self, labels: Integers) -> None:
+        present = np.unique(labels)
         if len(present) < 2:
             only = self.classes_.tolist()[present[0]]
             raise InvalidInput(f"y has one class, {only!r}: classification needs at least two")
-        if self.class_weight is not None:
-            each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            weights = weights * each[labels]
+
+    def _class_weights(self, y: Any) -> Array:
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
+
+    def _signs(self, labels: Integers) -> Array:
+        """Return +1 for a row's class and -1 for others, one column alone for two classes."""
         count = len(self.classes_)
         signs = np.where(labels[:, None] == np.arange(count), 1.0, -1.0)
-        Y = signs[:, 1:] if count == 2 else signs
-        self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
+        return signs[:, 1:] if count == 2 else signs
+
+    def _set_classes(self) -> None:
+        """Calibrate, and lay open what was found."""
+        known = self._ensemble.left_out
+        truth = known.targets
+        labels = truth.argmax(axis=1) if truth.shape[1] > 1 else (truth[:, 0] > 0).astype(int)
+        count = len(self.classes_)
+        self.calibration_ = calibrate(known.predictions, labels, count, known.counts)
+        self._truth = labels
         self._set_fitted()
-        scores = self._ensemble.left_out
-        self.loo_prediction_ = scores
-        self.calibration_ = calibrate(scores, labels[kept], count, weights[kept])
-        seen = np.isfinite(scores).all(axis=1)
-        guessed = self.calibration_.logits(scores[seen]).argmax(axis=1)
-        self.loo_score_ = float(
-            np.average(guessed == labels[kept][seen], weights=weights[kept][seen])
-        )
-        return self
+
+    def _left_out_score(self) -> float:
+        """Accuracy on rows predicted without them."""
+        known = self._ensemble.left_out
+        if not len(known.rows):
+            return float("nan")
+        guessed = self.calibration_.logits(known.predictions).argmax(axis=1)
+        return float(np.average(guessed == self._truth, weights=known.counts))
 
     def decision_function(self, X: Any) -> Array:
         """Return calibrated logits: (n,) for two classes, else (n, classes)."""

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, mean_ridge, validation_of
+from subquad.estimators.base import Choices, Growing, mean_ridge, validation_of
 from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.member import Member
 from subquad.estimators.search import Validation
@@ -22,6 +22,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
     """Checks of what is given, and attributes of what was found."""
 
     _ensemble: Ensemble
+    _growing: Growing | None
     members: int
     max_iter: int
     max_memory: float | str | None
@@ -53,7 +54,9 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             seed=int(seed),
         )
 
-    def _checked_pair(self, X: Any, y: Any, *, multi_output: bool) -> tuple[Array, Any]:
+    def _checked_pair(
+        self, X: Any, y: Any, *, multi_output: bool, first: bool = True
+    ) -> tuple[Array, Any]:
         X, y = validate_data(
             self,
             _plain(X),
@@ -62,7 +65,8 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             y_numeric=multi_output,
             dtype=np.float64,
             order="C",  # sums round alike, however the rows were laid out
-            ensure_min_samples=2,
+            ensure_min_samples=2 if first else 1,
+            reset=first,
         )
         return X, np.ascontiguousarray(y)
 
@@ -70,13 +74,19 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         found: Array = validate_data(self, _plain(X), reset=False, dtype=np.float64, order="C")
         return found
 
-    def _checked_rows(self, n: int, sample_weight: Any, groups: Any) -> tuple[Array, Validation]:
+    def _checked_rows(
+        self, n: int, sample_weight: Any, groups: Any, least: int = 2
+    ) -> tuple[Array, Validation]:
         weights = _check_sample_weight(
             _plain(sample_weight), np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
         )
-        if np.count_nonzero(weights) < 2:
-            raise InvalidInput("sample_weight must be above 0 in at least 2 rows")
+        if np.count_nonzero(weights) < least:
+            raise InvalidInput(f"sample_weight must be above 0 in at least {least} rows")
         return weights, validation_of(self.validation, groups, weights)
+
+    def _left_out_score(self) -> float:
+        """Score of rows predicted without having been learned."""
+        raise TypeError(f"{type(self).__name__} must say how it is scored")
 
     def _set_fitted(self) -> None:
         """Lay open what was chosen."""
@@ -92,6 +102,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             "ridge": mean_ridge(ensemble),
             "weights": self.weights,
         }
+        self.loo_score_ = self._left_out_score()
         self.n_iter_ = max((training.iterations for training in ensemble.trainings), default=0)
 
 

@@ -10,7 +10,31 @@ from subquad.estimators.member import Member, Training
 from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate
 from subquad.estimators.uncertainty import Spread, mixed_deviation
-from subquad.theory.duals import Array
+from subquad.theory.duals import Array, Integers
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Rows that were predicted without having been learned.
+
+    Attributes:
+        rows: their places among the training rows.
+        predictions, targets: J×C, the offset included.
+        counts: sample weights.
+        inputs: standardised inputs, J×d; None where the ensemble knows all training rows.
+    """
+
+    rows: Integers
+    predictions: Array
+    targets: Array
+    counts: Array
+    inputs: Array | None = None
+
+    def among(self, n: int) -> Array:
+        """Return predictions of n training rows, NaN where there is none."""
+        found = np.full((n, self.predictions.shape[1]), np.nan)
+        found[self.rows] = self.predictions
+        return found
 
 
 @dataclass(frozen=True)
@@ -23,9 +47,7 @@ class Ensemble:
         X, Y, counts: standardised inputs, targets less the offset, sample weights of the rows that
             the deviations know: those it was trained on, or the anchors of more.
         offset: mean of the targets, one per output.
-        left_out: predictions of each training row without it, n×C; NaN where there is none.
-        residuals: targets less what was predicted without them, rows × C.
-        judged: standardised inputs of these rows; None: they are X, each left out.
+        left_out: what is known of rows that were predicted without them.
         trainings: how each went, member by member.
         candidates: all that were judged, trained or not.
         seconds: of search, and of training.
@@ -38,9 +60,7 @@ class Ensemble:
     Y: Array
     counts: Array
     offset: Array
-    left_out: Array
-    residuals: Array
-    judged: Array | None
+    left_out: LeftOut
     trainings: list[Training]
     candidates: list[Candidate]
     seconds: tuple[float, float]
@@ -58,12 +78,13 @@ class Ensemble:
         """Return the predictive deviation of new rows, n×C."""
         return self._deviation(self.scaling(X))
 
-    def residual_deviation(self) -> Array:
-        """Return the deviations that were to be expected of the residuals, rows × C."""
-        if self.judged is not None:
-            return self._deviation(self.judged)
+    def left_out_deviation(self) -> Array:
+        """Return the deviations that the residuals of rows left out were to be expected to have."""
+        if self.left_out.inputs is not None:
+            return self._deviation(self.left_out.inputs)
         variances = [spread.left_out_variances() for spread in self.spreads()]
-        return np.asarray(np.sqrt(np.tensordot(self.weights, np.stack(variances), 1)))
+        found = np.sqrt(np.tensordot(self.weights, np.stack(variances), 1))
+        return np.asarray(found[self.left_out.rows])
 
     def _deviation(self, scaled: Array) -> Array:
         variances = [spread.variances(scaled) for spread in self.spreads()]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from subquad.activations import Activation
 from subquad.checks import number
 from subquad.errors import InvalidInput
-from subquad.estimators.base import fit_ensemble
+from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.common import SubquadEstimator
 from subquad.estimators.uncertainty import conformal_factor
 from subquad.theory.duals import Array
@@ -100,20 +100,32 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
             sample_weight: at least 0; a row of weight 2 counts like two rows.
             groups: one label per row, with validation="groups".
         """
-        X, y = self._checked_pair(X, y, multi_output=True)
-        target = np.asarray(y, dtype=np.float64)
-        self._single = target.ndim == 1
-        Y = target[:, None] if self._single else target
+        X, Y = self._checked_targets(X, y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
-        kept = weights > 0
-        size = np.abs(Y[kept]).max(axis=0)
-        self._size = np.where(size > 0, size, 1.0)
-        scaled = np.where(kept[:, None], Y / self._size, 0.0)
-        self._ensemble = fit_ensemble(X, scaled, weights, self._choices(), validation)
+        self._set_unit(Y[weights > 0])
+        self._growing = None
+        self._ensemble = fit_ensemble(X, Y / self._size, weights, self._choices(), validation)
         self._set_fitted()
-        left_out = self._ensemble.left_out
+        left_out = np.full(Y.shape, np.nan)
+        left_out[weights > 0] = self._ensemble.left_out.among(int(np.count_nonzero(weights)))
         self.loo_prediction_ = self._shaped(left_out * self._size)
-        self.loo_score_ = _r2(scaled[kept], left_out, weights[kept])
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SubquadRegressor:
+        """Learn further rows.
+
+        The first 2,000 are kept, and everything is chosen and trained anew with each call. From
+        then on settings and anchors stay, rows are predicted, learned and let go of, and neither
+        time nor memory grows with what came before.
+        """
+        growing = getattr(self, "_growing", None)
+        X, Y = self._checked_targets(X, y, first=growing is None)
+        weights, _ = self._checked_rows(len(X), sample_weight, None, least=1)
+        if growing is None:
+            self._set_unit(Y[weights > 0])
+            growing = self._growing = Growing(self._choices())
+        self._ensemble = growing.learn(X, Y / self._size, weights)
+        self._set_fitted()
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -139,10 +151,11 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         number("coverage", coverage, above=True, most=1.0)
         X = self._checked(X)
         ensemble = self._ensemble
-        seen = np.isfinite(ensemble.residuals).all(axis=1)
-        if not seen.any():
+        left_out = ensemble.left_out
+        if not len(left_out.rows):
             raise InvalidInput("no row was predicted before it was learned: fit more rows first")
-        residuals, deviations = ensemble.residuals[seen], ensemble.residual_deviation()[seen]
+        residuals = left_out.targets - left_out.predictions
+        deviations = ensemble.left_out_deviation()
         factors = np.array(
             [
                 conformal_factor(residuals[:, c], deviations[:, c], coverage)
@@ -153,6 +166,31 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         reach = factors * ensemble.deviation(X) * self._size
         return self._shaped(middle - reach), self._shaped(middle + reach)
 
+    def _checked_targets(self, X: Any, y: Any, *, first: bool = True) -> tuple[Array, Array]:
+        """Return inputs, and targets as n×C."""
+        X, y = self._checked_pair(X, y, multi_output=True, first=first)
+        target = np.asarray(y, dtype=np.float64)
+        Y = target[:, None] if target.ndim == 1 else target
+        if first:
+            self._single = target.ndim == 1
+        elif Y.shape[1] != len(self._size):
+            raise InvalidInput(f"y must have {len(self._size)} outputs as before, got {Y.shape[1]}")
+        return X, Y
+
+    def _set_unit(self, Y: Array) -> None:
+        """Let the first rows that count decide the targets' unit."""
+        size = np.abs(Y).max(axis=0)
+        self._size = np.where(size > 0, size, 1.0)
+
+    def _left_out_score(self) -> float:
+        """R² of rows predicted without them."""
+        from sklearn.metrics import r2_score
+
+        known = self._ensemble.left_out
+        if len(known.rows) < 2:
+            return float("nan")
+        return float(r2_score(known.targets, known.predictions, sample_weight=known.counts))
+
     def _shaped(self, values: Array) -> Any:
         return values[:, 0] if self._single else values
 
@@ -161,13 +199,3 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-
-def _r2(Y: Array, predictions: Array, weights: Array) -> float:
-    """Weighted R² over the rows that were predicted, outputs averaged."""
-    from sklearn.metrics import r2_score
-
-    seen = np.isfinite(predictions).all(axis=1)
-    if seen.sum() < 2:
-        return float("nan")
-    return float(r2_score(Y[seen], predictions[seen], sample_weight=weights[seen]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from subquad.estimators.anchored import Anchored
 from subquad.estimators.blend import blend
-from subquad.estimators.ensemble import Ensemble
+from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.member import Member, default_width
 from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate
@@ -67,18 +67,27 @@ class Stream:
         anchors: standardised inputs of the anchors.
         outputs: C.
         width, weights, seed: of the networks; ``width`` None is what suits each.
+        scaling, offset: of inputs and targets.
+        candidates, searched: all that were judged, and the seconds that it took.
     """
 
     def __init__(
         self,
         picked: list[Candidate],
         anchors: Array,
-        outputs: int,
         *,
+        outputs: int,
         width: int | None,
         weights: str,
         seed: int,
+        scaling: Scaling,
+        offset: Array,
+        candidates: list[Candidate],
+        searched: float,
     ) -> None:
+        self._scaling, self._offset = scaling, offset
+        self._candidates, self._searched = candidates, searched
+        self._began = time.perf_counter()
         self._parts = [
             Anchored(
                 replace(candidate.recipe, layers="last"),
@@ -98,6 +107,10 @@ class Stream:
         self._judged: Judged | None = None
         self._trained: tuple[Member, ...] | None = None
         self.rows = 0
+
+    def learn(self, X: Array, Y: Array, counts: Array) -> None:
+        """Take rows as they come."""
+        self.absorb(self._scaling(X), Y - self._offset, counts)
 
     def absorb(self, X: Array, Y: Array, counts: Array) -> None:
         """Predict rows, unless they are the first, and learn them.
@@ -122,45 +135,34 @@ class Stream:
             self._trained = tuple(part.member() for part in self._parts)
         return self._trained
 
-    def ensemble(
-        self,
-        scaling: Scaling,
-        offset: Array,
-        order: Integers | None,
-        candidates: list[Candidate],
-        times: tuple[float, float],
-    ) -> Ensemble:
-        """Return all as a fitted ensemble.
-
-        Args:
-            scaling, offset: of inputs and targets.
-            order: the row of the data that each absorbed row was; by default they came in order.
-            candidates: all that were judged.
-            times: seconds of the search, and when training began.
-        """
-        k, outputs = len(self._parts), self._targets.shape[1]
-        weights = np.full(k, 1 / k)
-        left_out = np.full((self.rows, outputs), np.nan)
-        residuals, judged = np.zeros((0, outputs)), np.zeros((0, self._anchors.shape[1]))
-        if self._judged is not None:
-            judged = self._judged.X
-            weights = blend(self._judged.parts, self._judged.Y, self._judged.counts)
-            rows = self._judged.rows if order is None else order[self._judged.rows]
-            predicted = np.tensordot(weights, self._judged.parts, 1)
-            left_out[rows], residuals = offset + predicted, self._judged.Y - predicted
+    def ensemble(self, order: Integers | None) -> Ensemble:
+        """Return all as a fitted ensemble; ``order`` says which row of the data came when."""
+        k, judged = len(self._parts), self._judged
+        outputs = self._targets.shape[1]
+        if judged is None:
+            weights, none = np.full(k, 1 / k), np.zeros((0, outputs))
+            inputs = np.zeros((0, self._anchors.shape[1]))
+            left_out = LeftOut(np.zeros(0, np.int64), none, none, np.zeros(0), inputs)
+        else:
+            weights = blend(judged.parts, judged.Y, judged.counts)
+            left_out = LeftOut(
+                judged.rows if order is None else order[judged.rows],
+                self._offset + np.tensordot(weights, judged.parts, 1),
+                self._offset + judged.Y,
+                judged.counts,
+                judged.X,
+            )
         known = len(self._targets)
         return Ensemble(
-            scaling,
+            self._scaling,
             self.members(),
             weights,
             self._anchors[:known],
             self._targets,
             self._counts,
-            offset,
+            self._offset,
             left_out,
-            residuals,
-            judged,
             [],
-            candidates,
-            (times[0], time.perf_counter() - times[1]),
+            self._candidates,
+            (self._searched, time.perf_counter() - self._began),
         )

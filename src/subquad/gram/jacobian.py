@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,6 +32,8 @@ MATRIX_BYTES = 1 << 30
 """Room for per-group gradient matrices."""
 INNER_BYTES = 1 << 27
 """What a piece of :func:`inner` takes where nothing asks for less."""
+PAIRS = 1 / 16
+"""Density of sparse rows from which looking up pairs takes longer than multiplying zeros too."""
 SORT_BYTES = 64
 """What an entry of sparse rows takes while their columns are sorted."""
 
@@ -279,18 +280,14 @@ def inner(rows: Rows) -> Tensor:
     """Return `rows rows^T` in float64."""
     record("gram", flops=inner_flops(rows), bytes=rows.nbytes)
     if isinstance(rows, SparseRows):
-        if density(rows) < 0.25:
+        if density(rows) < PAIRS:
             return _inner_by_pairs(rows)
-        if rows.shape[0] * rows.shape[1] * rows.dtype.itemsize <= block_bytes(math.inf):
-            rows = rows.dense()
+        return torch.as_tensor(pick("sparse", rows.device).gram_by_rows(rows))
     n, width = rows.shape
     total = torch.zeros(n, n, dtype=torch.float64, device=rows.device)
     step = max(1, int(block_bytes(INNER_BYTES)) // (8 * n))
     for low in range(0, width, step):  # float64 in pieces: n·m doubles may not fit
-        high = min(low + step, width)
-        piece = (
-            rows.between(low, high).dense() if isinstance(rows, SparseRows) else rows[:, low:high]
-        ).double()
+        piece = rows[:, low : low + step].double()
         total += piece @ piece.T
     return total
 
@@ -309,12 +306,14 @@ def _inner_by_pairs(rows: SparseRows) -> Tensor:
 
 
 def inner_flops(rows: Rows) -> int:
-    """Operations of :func:`inner`: pairs of firing neurons where sparse, else 2 n² m."""
+    """Operations of :func:`inner`: pairs of firing neurons, pairs with one, or 2 n² m."""
     n, m = rows.shape
-    if isinstance(rows, SparseRows) and density(rows) < 0.25:
-        counts = torch.bincount(rows.columns, minlength=m)
-        return int((counts * (counts + 1)).sum())
-    return 2 * n * n * m
+    if not isinstance(rows, SparseRows):
+        return 2 * n * n * m
+    if density(rows) >= PAIRS:
+        return rows.nnz * (n + 1)
+    counts = torch.bincount(rows.columns, minlength=m)
+    return int((counts * (counts + 1)).sum())
 
 
 def scale_rows(rows: Rows, factors: Tensor) -> Rows:

@@ -1,9 +1,13 @@
-"""Walsh-Hadamard transform along the middle axis: the twin in plain PyTorch."""
+"""Walsh-Hadamard transforms, one along a middle axis or several of a row: the plain twin."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
+
+from subquad.rows import Rows, to_dense
 
 
 def transform(source: Tensor, signs: Tensor | None, out: Tensor) -> None:
@@ -23,3 +27,26 @@ def transform(source: Tensor, signs: Tensor | None, out: Tensor) -> None:
         work = torch.stack((upper + lower, upper - lower), dim=2)
         half *= 2
     out.copy_(work.reshape(out.shape))
+
+
+def products(
+    rows: Rows,
+    first: Tensor | None,
+    inner: Sequence[Tensor],
+    last: Tensor | None,
+    out: Tensor,
+    length: int,
+    transform: Callable[[Tensor, Tensor | None, Tensor], None] = transform,
+) -> None:
+    """``out = last H inner_k … H inner_1 H first rows``, H unnormalised of side ``length``.
+
+    ``rows`` (n×m_in) count as zero beyond their end, and of the products the first m_out numbers
+    are kept. ``first`` (m_in), ``inner`` (each as long as H, a power of two; one at least) and
+    ``last`` (m_out) are diagonals, None being all ones.
+    """
+    work = out.new_empty(out.shape[0], length, 1)
+    transform(to_dense(rows)[:, :, None], first, work)
+    for diagonal in inner:
+        transform(work, diagonal, work)
+    kept = work[:, : out.shape[1], 0]
+    out.copy_(kept if last is None else kept * last)

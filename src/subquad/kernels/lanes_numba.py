@@ -21,6 +21,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
 LANE = 64  # bits of a word
+GROUP = 16  # numbers of a short transform
 ONE = np.uint64(1)
 LINE = 64  # bytes of a cache line, at least
 FAST = {"reassoc", "contract", "nsz", "nnan"}  # sums and minima in any order
@@ -49,17 +50,17 @@ def lowest(typing_context, word):
     return types.uint64(types.uint64), generate
 
 
-def _vector(context, array):
-    return ir.VectorType(context.get_value_type(array.dtype), LANE)
+def _vector(context, array, lanes=LANE):
+    return ir.VectorType(context.get_value_type(array.dtype), lanes)
 
 
-def _place(context, builder, array, value, at):
+def _place(context, builder, array, value, at, lanes=LANE):
     data = context.make_array(array)(context, builder, value).data
-    return builder.bitcast(builder.gep(data, [at]), _vector(context, array).as_pointer())
+    return builder.bitcast(builder.gep(data, [at]), _vector(context, array, lanes).as_pointer())
 
 
-def _load(context, builder, array, value, at):
-    place = _place(context, builder, array, value, at)
+def _load(context, builder, array, value, at, lanes=LANE):
+    place = _place(context, builder, array, value, at, lanes)
     return builder.load(place, align=array.dtype.bitwidth // 8)
 
 
@@ -77,23 +78,29 @@ def _above_64(typing_context, a, bound, at):
     return types.uint64(a, bound, types.intp), generate
 
 
-@intrinsic
-def _below_64(typing_context, a, bound, at):
-    """Bits of `a <= bound` for the 64 numbers from ``at`` on; the bound is one number."""
+def _against_one(operator):
+    """An intrinsic: bits of ``a operator bound`` for 64 numbers and one bound."""
 
-    def generate(context, builder, signature, args):
-        numbers, vector = signature.args[0], _vector(context, signature.args[0])
-        none = ir.Constant(vector, ir.Undefined)
-        single = builder.insert_element(none, args[1], ir.Constant(ir.IntType(32), 0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANE), None)
-        found = builder.fcmp_ordered(
-            "<=",
-            _load(context, builder, numbers, args[0], args[2]),
-            builder.shuffle_vector(single, none, everywhere),
-        )
-        return builder.bitcast(found, ir.IntType(LANE))
+    @intrinsic
+    def compare(typing_context, a, bound, at):
+        def generate(context, builder, signature, args):
+            numbers, vector = signature.args[0], _vector(context, signature.args[0])
+            none = ir.Constant(vector, ir.Undefined)
+            single = builder.insert_element(none, args[1], ir.Constant(ir.IntType(32), 0))
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANE), None)
+            found = builder.fcmp_ordered(
+                operator,
+                _load(context, builder, numbers, args[0], args[2]),
+                builder.shuffle_vector(single, none, everywhere),
+            )
+            return builder.bitcast(found, ir.IntType(LANE))
 
-    return types.uint64(a, a.dtype, types.intp), generate
+        return types.uint64(a, a.dtype, types.intp), generate
+
+    return compare
+
+
+_below_64, _over_64 = _against_one("<="), _against_one(">")
 
 
 @intrinsic
@@ -165,6 +172,91 @@ def _dot_words(typing_context, a, b, words):
 
 
 @intrinsic
+def butterflies(typing_context, a, at):
+    """Walsh-Hadamard transform of the sixteen numbers from ``at`` on: the stages 1, 2, 4, 8."""
+
+    def generate(context, builder, signature, args):
+        numbers = signature.args[0]
+        none = ir.Constant(_vector(context, numbers, GROUP), ir.Undefined)
+
+        def arranged(one, other, lanes):
+            kind = ir.VectorType(ir.IntType(32), GROUP)
+            return builder.shuffle_vector(one, other, ir.Constant(kind, lanes))
+
+        vector = _load(context, builder, numbers, args[0], args[1], GROUP)
+        for half in (1, 2, 4, 8):
+            partner = arranged(vector, none, [lane ^ half for lane in range(GROUP)])
+            sums, rest = builder.fadd(vector, partner), builder.fsub(partner, vector)
+            vector = arranged(sums, rest, [l + GROUP * bool(l & half) for l in range(GROUP)])
+        place = _place(context, builder, numbers, args[0], args[1], GROUP)
+        builder.store(vector, place, align=numbers.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp), generate
+
+
+@intrinsic
+def butterflies_across(typing_context, a, at, apart):
+    """Walsh-Hadamard transforms of sixteen columns: rows of sixteen numbers, ``apart`` from
+    one another, the first of them at ``at``. Four stages with one visit to memory."""
+
+    def generate(context, builder, signature, args):
+        numbers = signature.args[0]
+        value, at, apart = args
+        places = [
+            _place(context, builder, numbers, value, row, GROUP)
+            for row in (
+                builder.add(at, builder.mul(apart, ir.Constant(apart.type, k)))
+                for k in range(GROUP)
+            )
+        ]
+        align = numbers.dtype.bitwidth // 8
+        rows = [builder.load(place, align=align) for place in places]
+        for half in (1, 2, 4, 8):
+            rows = [
+                builder.fsub(rows[k ^ half], row) if k & half else builder.fadd(row, rows[k ^ half])
+                for k, row in enumerate(rows)
+            ]
+        for place, row in zip(places, rows, strict=True):
+            builder.store(row, place, align=align)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, types.intp), generate
+
+
+@intrinsic
+def turn(typing_context, a, at, apart, out, to, between):
+    """Transpose sixteen rows of sixteen numbers: ``apart`` from one another in ``a`` from ``at``
+    on, and ``between`` in ``out`` from ``to`` on."""
+
+    def generate(context, builder, signature, args):
+        numbers, target = signature.args[0], signature.args[3]
+        source, at, apart, out, to, between = args
+        align = numbers.dtype.bitwidth // 8
+
+        def places(kind, value, first, step):
+            for k in range(GROUP):
+                row = builder.add(first, builder.mul(step, ir.Constant(step.type, k)))
+                yield _place(context, builder, kind, value, row, GROUP)
+
+        rows = [builder.load(p, align=align) for p in places(numbers, source, at, apart)]
+        for half in (1, 2, 4, 8):  # exchange the off-diagonal blocks of side ``half``
+            for k in (k for k in range(GROUP) if not k & half):
+                upper, lower = rows[k], rows[k | half]
+                for row, kept in ((k, 0), (k | half, half)):
+                    lanes = [
+                        (l & ~half | kept) + GROUP * bool(l & half) for l in range(GROUP)
+                    ]  # the numbers of this half of both rows, side by side
+                    mask = ir.Constant(ir.VectorType(ir.IntType(32), GROUP), lanes)
+                    rows[row] = builder.shuffle_vector(upper, lower, mask)
+        for place, row in zip(places(target, out, to, between), rows, strict=True):
+            builder.store(row, place, align=align)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, types.intp, out, types.intp, types.intp), generate
+
+
+@intrinsic
 def _fetch(typing_context, a, at):
     """Bring the number at ``at`` into the cache, without waiting for it."""
 
@@ -188,12 +280,18 @@ def fetch_all(a):
 
 
 @bare
+def count(bits):
+    """How many bits are 1."""
+    total = np.int64(0)
+    for w in range(bits.size):
+        total += np.int64(ones(bits[w]))
+    return total
+
+
+@bare
 def fetch(a, bits):
     """Bring the numbers into the cache whose bits are 1, without waiting for them."""
-    count = np.int64(0)
-    for w in range(bits.size):
-        count += np.int64(ones(bits[w]))
-    if 2 * count * (LINE // a.itemsize) > a.size:  # about every second line: as well take all
+    if 2 * count(bits) * (LINE // a.itemsize) > a.size:  # about every second line: as well take all
         fetch_all(a)
         return
     for w in range(bits.size):
@@ -214,6 +312,13 @@ def places_of(bits, places):
             word &= word - ONE
             count += 1
     return count
+
+
+@bare
+def pick_out(a, places, out):
+    """The numbers at these places."""
+    for i in range(out.size):
+        out[i] = a[places[i]]
 
 
 @bare
@@ -282,6 +387,20 @@ def below(a, bound, bits):
             word = np.uint64(0)
             for i in range(low, a.size):
                 word |= np.uint64(a[i] <= bound) << np.uint64(i - low)
+            bits[w] = word
+
+
+@bare
+def over(a, bound, bits):
+    """Bits of `a > bound`, one bound for all."""
+    for w in range(bits.size):
+        low = w * LANE
+        if low + LANE <= a.size:
+            bits[w] = _over_64(a, bound, low)
+        else:
+            word = np.uint64(0)
+            for i in range(low, a.size):
+                word |= np.uint64(a[i] > bound) << np.uint64(i - low)
             bits[w] = word
 
 

@@ -9,9 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subquad.kernels.lanes_numba import BARE, LANE, bare, count, over, pick_out, places_of
 from subquad.kernels.threads import use_threads
 from subquad.rows import SparseRows
 
+SIDE = 512  # samples of a block of columns, and numbers in it: they stay in the second-level cache
+BLOCK = 1 << 17
 TILE = 4096  # outputs that one task sums up: they stay in the first-level cache
 
 
@@ -80,25 +83,18 @@ def _add_outer(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(parallel=True, cache=True)
-def _count(mask, counts):  # type: ignore[no-untyped-def]
-    for i in numba.prange(mask.shape[0]):
-        found = 0
-        row = mask[i]
-        for c in range(row.size):
-            found += row[c]
-        counts[i] = found
+def _over(matrix, bound, bits, counts):  # type: ignore[no-untyped-def]
+    for i in numba.prange(matrix.shape[0]):
+        over(matrix[i], bound[i], bits[i])
+        counts[i] = count(bits[i])
 
 
 @numba.njit(parallel=True, cache=True)
-def _collect(mask, matrix, start, columns, values):  # type: ignore[no-untyped-def]
-    for i in numba.prange(mask.shape[0]):
-        p, end = start[i], start[i + 1]
-        row, source = mask[i], matrix[i]
-        for c in range(row.size):
-            # Written in any case and kept if it counts: a branch would be guessed wrong too often.
-            if p < end:
-                columns[p], values[p] = c, source[c]
-                p += row[c]
+def _collect(bits, matrix, start, columns, values):  # type: ignore[no-untyped-def]
+    for i in numba.prange(matrix.shape[0]):
+        kept = columns[start[i] : start[i + 1]]
+        places_of(bits[i], kept)
+        pick_out(matrix[i], kept, values[start[i] : start[i + 1]])
 
 
 @numba.njit(parallel=True, cache=True)
@@ -145,6 +141,75 @@ def _gram(by_column, owners, values, parts):  # type: ignore[no-untyped-def]
                 v = np.float64(values[p])
                 for q in range(by_column[c], p + 1):
                     parts[b, i, owners[q]] += v * values[q]
+
+
+@numba.njit(**BARE, fastmath={"contract"})
+def _add_terms(total, columns, values, low, block):  # type: ignore[no-untyped-def]
+    """total += sum_p values_p block_(columns_p - low), eight at a time."""
+    p = 0
+    while p + 8 <= columns.size:
+        v0, v1 = np.float64(values[p]), np.float64(values[p + 1])
+        v2, v3 = np.float64(values[p + 2]), np.float64(values[p + 3])
+        v4, v5 = np.float64(values[p + 4]), np.float64(values[p + 5])
+        v6, v7 = np.float64(values[p + 6]), np.float64(values[p + 7])
+        b0, b1 = block[columns[p] - low], block[columns[p + 1] - low]
+        b2, b3 = block[columns[p + 2] - low], block[columns[p + 3] - low]
+        b4, b5 = block[columns[p + 4] - low], block[columns[p + 5] - low]
+        b6, b7 = block[columns[p + 6] - low], block[columns[p + 7] - low]
+        for j in range(total.size):
+            x = total[j] + v0 * b0[j]
+            x = x + v1 * b1[j]
+            x = x + v2 * b2[j]
+            x = x + v3 * b3[j]
+            x = x + v4 * b4[j]
+            x = x + v5 * b5[j]
+            x = x + v6 * b6[j]
+            total[j] = x + v7 * b7[j]
+        p += 8
+    while p < columns.size:
+        v0, b0 = np.float64(values[p]), block[columns[p] - low]
+        for j in range(total.size):
+            total[j] += v0 * b0[j]
+        p += 1
+
+
+@bare
+def _gram_share(start, columns, values, width, out, task, tasks, block, at, end):  # type: ignore[no-untyped-def]
+    """The rows ``task``, ``task + tasks``, …: their shares of the triangle are alike."""
+    n, (step, side) = out.shape[0], block.shape
+    for left in range(0, n, side):
+        right = min(left + side, n)
+        for i in range(left, n):
+            at[i] = start[i]
+        for low in range(0, width, step):
+            for k in range(step):
+                for j in range(side):
+                    block[k, j] = 0
+            for i in range(left, n):
+                if i >= right and i % tasks != task:
+                    continue
+                p, last = at[i], start[i + 1]
+                while p < last and columns[p] < low + step:
+                    if i < right:
+                        block[columns[p] - low, i - left] = values[p]
+                    p += 1
+                end[i] = p
+            for i in range(left + (task - left) % tasks, n, tasks):
+                p, q = at[i], end[i]
+                total = out[i, left : min(i + 1, right)]
+                _add_terms(total, columns[p:q], values[p:q], low, block)
+            for i in range(left, n):
+                at[i] = end[i]
+
+
+@numba.njit(parallel=True, cache=True)
+def _gram_by_rows(start, columns, values, width, step, out, tasks):  # type: ignore[no-untyped-def]
+    """Lower half: every row times a dense block of columns, ``step`` of them at a time."""
+    n, side = out.shape[0], min(out.shape[0], SIDE)
+    for task in numba.prange(tasks):
+        block = np.empty((step, side), values.dtype)
+        at, end = np.empty(n, np.int64), np.empty(n, np.int64)
+        _gram_share(start, columns, values, width, out, task, tasks, block, at, end)
 
 
 def matmul(table: Tensor, rows: SparseRows) -> Tensor:
@@ -205,17 +270,17 @@ def add_outer(table: Tensor, left: SparseRows, right: SparseRows) -> None:
     )
 
 
-def collect(mask: Tensor, matrix: Tensor) -> SparseRows:
-    """Keep the entries of ``matrix`` (n×m) where ``mask`` is true."""
-    n, width = mask.shape
-    flags = mask.contiguous().numpy().view(np.uint8)
-    counts = np.empty(n, np.int64)
-    use_threads(mask.numel())
-    _count(flags, counts)
+def above(matrix: Tensor, bound: Tensor) -> SparseRows:
+    """Keep the entries of ``matrix`` (n×m) that exceed their row's ``bound`` (n)."""
+    n, width = matrix.shape
+    given, bounds = matrix.contiguous().numpy(), bound.numpy()
+    bits, counts = np.empty((n, -(-width // LANE)), np.uint64), np.empty(n, np.int64)
+    use_threads(matrix.numel())
+    _over(given, bounds, bits, counts)
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     columns = np.empty(int(start[-1]), np.int64)
     values = matrix.new_empty(columns.size)
-    _collect(flags, matrix.contiguous().numpy(), start, columns, values.numpy())
+    _collect(bits, given, start, columns, values.numpy())
     return SparseRows(torch.from_numpy(start), torch.from_numpy(columns), values, width)
 
 
@@ -248,3 +313,17 @@ def gram(rows: SparseRows) -> Tensor:
     _gram(by_column, owners, values, parts.numpy())
     lower = parts.sum(0)
     return lower + lower.tril(-1).T
+
+
+def gram_by_rows(rows: SparseRows) -> Tensor:
+    """Return the same row by row, half of the pairs being zeros: for rows that are not so sparse.
+
+    Rows go to threads whole, and their sums have one order, so any number gives the same bits.
+    """
+    n, width = rows.shape
+    out = torch.zeros(n, n, dtype=torch.float64)
+    use_threads(n * rows.nnz // 8)
+    arrays = rows.start.numpy(), rows.columns.numpy(), rows.values.numpy()
+    step = min(width, BLOCK // max(1, min(n, SIDE)))
+    _gram_by_rows(*arrays, width, step, out.numpy(), numba.get_num_threads())
+    return out + out.tril(-1).T

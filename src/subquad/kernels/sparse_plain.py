@@ -48,9 +48,9 @@ def add_outer(table: Tensor, left: SparseRows, right: SparseRows) -> None:
         table.index_put_(at, right.values[b][:, None] * left.values[a][None, :], accumulate=True)
 
 
-def collect(mask: Tensor, matrix: Tensor) -> SparseRows:
-    """Keep the entries of ``matrix`` (n×m) where ``mask`` is true."""
-    return SparseRows.from_mask(mask, matrix)
+def above(matrix: Tensor, bound: Tensor) -> SparseRows:
+    """Keep the entries of ``matrix`` (n×m) that exceed their row's ``bound`` (n)."""
+    return SparseRows.from_mask(matrix > bound[:, None], matrix)
 
 
 def spread(rows: SparseRows) -> Tensor:
@@ -76,3 +76,6 @@ def gram(rows: SparseRows) -> Tensor:
         block[owners[kept], rows.columns[kept] - low] = values[kept]
         out += block @ block.T
     return out
+
+
+gram_by_rows = gram

@@ -16,4 +16,7 @@ def use_threads(work: int) -> None:
     other processes want the cores too.
     """
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(1 if work < SMALL else max(1, min(torch.get_num_threads(), most)))
+    wanted = torch.get_num_threads()
+    numba.set_num_threads(1 if work < SMALL else max(1, min(wanted, most)))
+    if torch.get_num_threads() != wanted:  # numba has just started its threads, and set all of
+        torch.set_num_threads(wanted)  # OpenMP to their number

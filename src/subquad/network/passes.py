@@ -30,6 +30,8 @@ from subquad.rows import Rows, SparseRows, join_rows, joined
 
 FORWARD_BYTES = 1 << 28
 """What a block of samples takes on its way through a layer, where nothing asks for less."""
+HIDDEN_BYTES = 1 << 26
+"""The same where only values are kept: they are copied once more, little beside fresh memory."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +61,44 @@ class LayerTrace:
 def fire(activation: Activation, z: Tensor, inputs: Rows, norms: Tensor) -> LayerTrace:
     """Apply the activation to z (n×m) and keep value and slopes of what fires."""
     width = z.shape[1]
-    rho = norms.to(z.dtype) if activation.follows_norm else torch.ones_like(norms, dtype=z.dtype)
-    record("activation", flops=2 * z.numel(), bytes=z.nbytes)
-    column = rho[:, None]
-    mask = activation.fires(z, column, width)
-    if mask is None:
-        return LayerTrace(
-            inputs,
-            norms,
-            activation.value(z, column, width),
-            activation.slope(z, column, width),
-            activation.norm_slope(z, column, width),
-        )
-    kept = pick("sparse", z.device).collect(mask, z)
-    at, z_at = rho.repeat_interleave(kept.counts), kept.values
+    rho = _rho(activation, norms, z)
+    kept = _kept(activation, z, rho)
+    at, z_at = _entries(kept, rho)
+    value, slope = activation.value(z_at, at, width), activation.slope(z_at, at, width)
     norm_slope = activation.norm_slope(z_at, at, width)
     return LayerTrace(
         inputs,
         norms,
-        kept.with_values(activation.value(z_at, at, width)),
-        kept.with_values(activation.slope(z_at, at, width)),
-        None if norm_slope is None else kept.with_values(norm_slope),
+        _like(kept, value),
+        _like(kept, slope),
+        None if norm_slope is None else _like(kept, norm_slope),
     )
+
+
+def _rho(activation: Activation, norms: Tensor, z: Tensor) -> Tensor:
+    """What a sample's threshold is multiplied by, (n,)."""
+    return norms.to(z.dtype) if activation.follows_norm else torch.ones_like(norms, dtype=z.dtype)
+
+
+def _kept(activation: Activation, z: Tensor, rho: Tensor) -> Rows:
+    """What fires of z (n×m)."""
+    record("activation", flops=2 * z.numel(), bytes=z.nbytes)
+    level = activation.level(rho, z.shape[1])
+    if level is None:
+        return z
+    found: SparseRows = pick("sparse", z.device).above(z, level)
+    return found
+
+
+def _entries(kept: Rows, rho: Tensor) -> tuple[Tensor, Tensor]:
+    """(rho, z) of each entry."""
+    if isinstance(kept, SparseRows):
+        return rho.repeat_interleave(kept.counts, output_size=kept.nnz), kept.values
+    return rho[:, None], kept
+
+
+def _like(kept: Rows, values: Tensor) -> Rows:
+    return kept.with_values(values) if isinstance(kept, SparseRows) else values
 
 
 def row_norms(rows: Rows) -> Tensor:
@@ -141,27 +159,48 @@ def hidden(
         return inputs, [], []
     n, kept = inputs.shape[0], []
     firing, dead = [0.0] * len(layers), []
-    for part in sample_blocks(layers, activation, inputs):
-        traces = forward(layers, activation, inputs[part])
-        for l, trace in enumerate(traces):
-            firing[l] += trace.firing * trace.norms.numel() / n
-            dead += [(l, part.start + int(i)) for i in trace.dead]
-        kept.append(traces[-1].value)
-        del traces, trace
+    for part in sample_blocks(layers, activation, inputs, HIDDEN_BYTES):
+        rows = inputs[part]
+        for l, layer in enumerate(layers):
+            rows, share, silent = _pass_on(layer, activation, rows)
+            firing[l] += share * (part.stop - part.start) / n
+            dead += [(l, part.start + i) for i in silent]
+        kept.append(rows)
     return join_rows(kept), firing, sorted(dead)
 
 
+def _pass_on(
+    layer: LowRankMaintenance, activation: Activation, inputs: Rows
+) -> tuple[Rows, float, list[int]]:
+    """One layer's values, share of firing neurons, and samples that fire none; no slopes."""
+    norms, z = row_norms(inputs), layer.query_rows(inputs)
+    if activation.threshold is None:  # only slopes tell which samples are dead
+        trace = fire(activation, z, inputs, norms)
+        return trace.value, trace.firing, trace.dead.tolist()
+    rho = _rho(activation, norms, z)
+    kept = _kept(activation, z, rho)
+    assert isinstance(kept, SparseRows)
+    at, z_at = _entries(kept, rho)
+    value = kept.with_values(activation.value(z_at, at, z.shape[1]))
+    return value, kept.nnz / max(1, z.numel()), (kept.counts == 0).nonzero()[:, 0].tolist()
+
+
 def sample_blocks(
-    layers: Sequence[LowRankMaintenance], activation: Activation, inputs: Rows
+    layers: Sequence[LowRankMaintenance],
+    activation: Activation,
+    inputs: Rows,
+    most: float = FORWARD_BYTES,
 ) -> list[slice]:
     """Cut a batch into blocks of samples that may pass the layers together.
 
-    Weights that are made anew for every product take all samples at once, if memory allows.
+    Weights that are made anew for every product take all samples at once, if memory allows;
+    otherwise a block takes ``most`` bytes at most.
     """
     item = inputs.dtype.itemsize
     each = sum(trace_bytes(activation, item) * layer.shape[0] for layer in layers)
     each += max(neuron_bytes(activation, item) * layer.shape[0] for layer in layers)
-    most = math.inf if any(layer.frozen.whole_batch for layer in layers) else FORWARD_BYTES
+    if any(layer.frozen.whole_batch for layer in layers):
+        most = math.inf
     return list(row_blocks(inputs.shape[0], each, most))
 
 

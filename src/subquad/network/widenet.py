@@ -214,6 +214,8 @@ class WideNet:
                 for a, b in shapes
             )
 
+        if needed(1) <= memory.LEAST_BLOCK:  # not worth asking the system
+            return
         room = memory.room() if self.device.type == "cpu" else math.inf
         if needed(1) <= room:
             return

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 
 from subquad.gram.jacobian import inner
+from subquad.kernels import pick
 from subquad.memory import row_blocks
 from subquad.network import WideNet
 from subquad.network.passes import hidden, row_norms
 
-QUERY_BYTES = 1 << 28
-"""Pre-activations asked for at a time, to be laid down a row per neuron."""
+QUERY_BYTES = 1 << 24
+"""Pre-activations asked for at a time, to be laid down a row per neuron from the caches."""
+QUERY_ROWS = 16
+"""Samples at least: as many numbers fill a cache line of a neuron's row."""
 
 
 class FixedInputs:
@@ -40,10 +43,11 @@ class FixedInputs:
         self.rho = norms if net.activation.follows_norm else torch.ones_like(norms)
         self.kernel = inner(self.inputs)
         self.Z = torch.empty(self.width, self.samples, dtype=net.dtype, device=net.device)
-        last = net.layers[-1]
-        most = math.inf if last.frozen.whole_batch else QUERY_BYTES
-        for part in row_blocks(self.samples, self.width * net.dtype.itemsize, most):
-            self.Z[:, part] = last.query_rows(self.inputs[part]).T
+        last, lay = net.layers[-1], pick("transpose", net.device).transpose
+        row_bytes = self.width * net.dtype.itemsize
+        most = math.inf if last.frozen.whole_batch else query_bytes(row_bytes)
+        for part in row_blocks(self.samples, row_bytes, most):
+            lay(last.query_rows(self.inputs[part]), self.Z[:, part])
 
     def net(self, left: Tensor) -> WideNet:
         """Return the network whose last layer has changed by `left^T H` (n×m)."""
@@ -59,3 +63,8 @@ class FixedInputs:
         """(layer, sample) for samples that fire no neuron there."""
         last = (gram.diagonal() == 0).nonzero()[:, 0]
         return self.dead or [(len(self.firing), int(i)) for i in last]
+
+
+def query_bytes(row_bytes: float) -> float:
+    """Bytes of pre-activations asked for at a time, a sample's taking ``row_bytes``."""
+    return max(QUERY_BYTES, QUERY_ROWS * row_bytes)

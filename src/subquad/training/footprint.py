@@ -6,9 +6,9 @@ Bytes per stage of the job; the peak is the largest stage plus what is there thr
 | what | bytes | there in |
 |---|---|---|
 | `rows`: inputs of the last layer | n m_in p (i + 8) | all stages, twice in `end` |
-| `forward`: a block of samples in the layers | at most `passes.FORWARD_BYTES` | forward |
+| `forward`: a block of samples in the layers | at most `passes.HIDDEN_BYTES` | forward |
 | `sort`: entries of the rows by column | at most 2 `jacobian.INNER_BYTES` | kernel |
-| `Z` and a block of it, not yet transposed | N i + `fixedinputs.QUERY_BYTES` | start |
+| `Z` and a block of it, not yet transposed | N i + `fixedinputs.query_bytes` | start |
 | bits: `Z`, distances, weights of flipped rows, again as they grow | 4 N i + 3 N / 8 | steps |
 | samples: `Z`, `P` and their directions, `Z_0` with ridge | 4 or 5 N i | steps |
 | maintained: traces, the new and the old; z and what the factors add | see `_maintained` | steps |
@@ -35,8 +35,8 @@ from subquad.errors import InvalidInput
 from subquad.gram.jacobian import INNER_BYTES, SORT_BYTES
 from subquad.kernels import numba_available
 from subquad.network import WideNet
-from subquad.network.passes import FORWARD_BYTES, neuron_bytes, trace_bytes
-from subquad.training.fixedinputs import QUERY_BYTES
+from subquad.network.passes import FORWARD_BYTES, HIDDEN_BYTES, neuron_bytes, trace_bytes
+from subquad.training.fixedinputs import query_bytes
 from subquad.training.samplespace import CHUNK_BYTES
 from subquad.weights import stored_bytes
 
@@ -132,14 +132,14 @@ class Job:
             forward = n * (sum(t for t, _ in below) + max((w for _, w in below), default=0))
             rows = n * self._row_bytes(len(self.widths) - 1)
             sort = SORT_BYTES * n * m_in * act.rate
-            N, fresh = n * m_out * i, min(QUERY_BYTES, limit)
+            N, fresh = n * m_out * i, min(query_bytes(m_out * i), limit)
             chunk = CHUNKS * min(N, CHUNK_BYTES, limit)
             factors = n * (m_out + m_in) * i
             kept = 3 * n * m_out / 8 + N if self.state == "bits" else N
             if self.state == "samples" and self.outputs > 1:
                 kept += N * (2 if self.ridge else 1)
             stages = {
-                "forward": rows + min(forward, FORWARD_BYTES, limit),
+                "forward": rows + min(forward, HIDDEN_BYTES, limit),
                 "kernel": rows + 2 * min(sort, INNER_BYTES, limit),
                 "start": rows + N + min(N, fresh),
                 "steps": rows + 4 * N + 3 * n * m_out / 8

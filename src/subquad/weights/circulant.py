@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from subquad.kernels import pick
+from subquad.rows import Rows, SparseRows
 from subquad.weights.structured import StructuredWeight
+
+BLOCK_BYTES = 1 << 24
+"""Rows transformed at a time: a block stays in the caches, and memory use has a bound."""
 
 
 class CirculantWeight(StructuredWeight):
@@ -56,17 +61,31 @@ class CirculantWeight(StructuredWeight):
         """Bytes of spectrum and signs."""
         return self._spectrum.nbytes + self._signs.nbytes
 
-    def _apply(self, block: Tensor, work: Tensor, out: Tensor) -> None:
+    def _multiply(self, rows: Rows, out: Tensor) -> None:
         m_out, m_in = self.shape
-        self._hadamard(block, self._signs[0, :m_in], work)
-        work.mul_(self._signs[1])
-        out.copy_(self._convolve(work, self._spectrum)[:, :m_out])
+        for part, block, work in self._blocks(rows):
+            self._hadamard(block, self._signs[0, :m_in], work)
+            work.mul_(self._signs[1])
+            out[part] = self._convolve(work, self._spectrum)[:, :m_out]
 
-    def _apply_transpose(self, block: Tensor, work: Tensor, out: Tensor) -> None:
+    def _multiply_transpose(self, rows: Rows, out: Tensor) -> None:
         m_in = self.shape[1]
-        full = self._convolve(block, self._spectrum.conj())
-        self._hadamard(full, self._signs[1], work)
-        torch.mul(work[:, :m_in], self._signs[0, :m_in], out=out)
+        for part, block, work in self._blocks(rows):
+            full = self._convolve(block, self._spectrum.conj())
+            self._hadamard(full, self._signs[1], work)
+            torch.mul(work[:, :m_in], self._signs[0, :m_in], out=out[part])
+
+    def _blocks(self, rows: Rows) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Runs of rows, these rows dense, and scratch memory (a block's rows × M)."""
+        n = rows.shape[0]
+        step = max(1, BLOCK_BYTES // (self.length * self.dtype.itemsize))
+        scratch = torch.empty(min(step, n), self.length, dtype=self.dtype, device=self.device)
+        dense = pick("sparse", self.device).spread
+        for low in range(0, n, step):
+            run = slice(low, min(low + step, n))
+            part = rows[run]
+            block = dense(part) if isinstance(part, SparseRows) else part
+            yield run, block, scratch[: run.stop - low]
 
     def _convolve(self, block: Tensor, spectrum: Tensor) -> Tensor:
         waves = torch.fft.rfft(block, n=self.length).mul_(spectrum)
@@ -75,7 +94,12 @@ class CirculantWeight(StructuredWeight):
     def _hadamard(self, source: Tensor, signs: Tensor, out: Tensor) -> None:
         pick("fwht", self.device).transform(source[:, :, None], signs, out[:, :, None])
 
-    def _row_flops(self) -> int:
+    def _bytes(self, rows: Rows, out: Tensor) -> int:
+        """Bytes of all passes over a block."""
+        n, width = out.shape
+        return out.element_size() * n * (7 * self.length + width)
+
+    def _row_flops(self, given: int) -> int:
         M = self.length
         log = M.bit_length() - 1
         return M * log + 2 * M + 2 * (5 * M * log // 2) + 3 * M  # real FFTs: 2.5 M log2 M each

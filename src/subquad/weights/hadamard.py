@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from subquad.kernels import pick
-from subquad.weights.structured import StructuredWeight
+from subquad.rows import Rows
+from subquad.weights.structured import StructuredWeight, power_covering
 
 
 class HadamardWeight(StructuredWeight):
@@ -50,23 +51,30 @@ class HadamardWeight(StructuredWeight):
         """Bytes of the three diagonals."""
         return 3 * self._first.nbytes
 
-    def _apply(self, block: Tensor, work: Tensor, out: Tensor) -> None:
-        m_out, m_in = self.shape
-        self._transform(block, self._last[:m_in], work)
-        self._transform(work, self._middle, work)
-        self._transform(work, self._first, work)
-        if work is not out:
-            out.copy_(work[:, :m_out])
-
-    def _apply_transpose(self, block: Tensor, work: Tensor, out: Tensor) -> None:
+    def _multiply(self, rows: Rows, out: Tensor) -> None:
         m_in = self.shape[1]
-        self._transform(block, None, work)
-        self._transform(work, self._first, work)
-        self._transform(work, self._middle, work)
-        torch.mul(work[:, :m_in], self._last[:m_in], out=out)
+        self._products(rows, self._last[:m_in], (self._middle, self._first), None, out)
 
-    def _transform(self, source: Tensor, signs: Tensor | None, out: Tensor) -> None:
-        pick("fwht", self.device).transform(source[:, :, None], signs, out[:, :, None])
+    def _multiply_transpose(self, rows: Rows, out: Tensor) -> None:
+        m_in = self.shape[1]
+        self._products(rows, None, (self._first, self._middle), self._last[:m_in], out)
 
-    def _row_flops(self) -> int:
-        return 3 * self.length * (self.length.bit_length() - 1) + 3 * self.length
+    def _products(
+        self,
+        rows: Rows,
+        first: Tensor | None,
+        inner: tuple[Tensor, Tensor],
+        last: Tensor | None,
+        out: Tensor,
+    ) -> None:
+        pick("fwht", self.device).products(rows, first, inner, last, out, self.length)
+
+    def _row_flops(self, given: int) -> int:
+        """Of the first transform only the stages that numbers enter; the rest copy."""
+        M, short = self.length, power_covering(given)
+        log, short_log = M.bit_length() - 1, short.bit_length() - 1
+        return short * short_log + 2 * M * log + 2 * M + self.shape[1]
+
+    def _bytes(self, rows: Rows, out: Tensor) -> int:
+        """Bytes read and written: on its way a row stays in the caches."""
+        return rows.nbytes + out.nbytes
