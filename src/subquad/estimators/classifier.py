@@ -90,10 +90,10 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
         self.classes_ = np.unique(y)
         self._growing = None
-        kept = weights > 0
         labels = np.searchsorted(self.classes_, y)
-        self._check_classes(labels[kept])
         weights = weights * self._class_weights(y)[labels]
+        kept = weights > 0
+        self._check_classes(labels[kept])
         Y = self._signs(labels)
         self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
         self._set_classes()
@@ -110,11 +110,13 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         Args:
             X: inputs.
             y: labels.
-            classes: all labels that will ever come; needed at the first call.
+            classes: all labels that will ever come; needed at the first call without a fit before.
             sample_weight: at least 0.
         """
         growing = getattr(self, "_growing", None)
         first = growing is None
+        if first and classes is None:
+            classes = getattr(self, "classes_", None)  # of an earlier fit
         if first and classes is None:
             raise InvalidInput("classes must be given at the first call of partial_fit")
         X, y = self._checked_pair(X, y, multi_output=False, first=first)
@@ -122,7 +124,7 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
             self.classes_ = np.unique(classes)
         strange = np.setdiff1d(y, self.classes_)
         if len(strange):
-            raise InvalidInput(f"y holds {strange[0]!r}, which classes did not name")
+            raise InvalidInput(f"y holds {strange.tolist()[0]!r}, which classes did not name")
         labels = np.searchsorted(self.classes_, y)
         if first:
             self._check_classes(labels)
