@@ -15,9 +15,9 @@ from subquad.errors import TrainingFailed
 SURFACE = {
     "demo": "--out --seed --threads --json --quiet -q --verbose -v",
     "fit": "DATA --target --out --task --width --depth --shift --weights --layers --method "
-    "--solver --flush --ridge --tol --max-iter --max-memory --seed --threads --json --quiet -q "
-    "--verbose -v",
-    "predict": "DIR DATA --out --threads --json --quiet -q --verbose -v",
+    "--ridge --encoding --metric --members --validation --groups --class-weight --solver --flush "
+    "--tol --max-iter --max-memory --seed --threads --json --quiet -q --verbose -v",
+    "predict": "DIR DATA --out --std --interval --threads --json --quiet -q --verbose -v",
     "report": "DIR --verbose -v",
     "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --rows "
     "--jobs --peers --data --repeats --cache --seed --threads --json --verbose -v",
@@ -162,14 +162,13 @@ def test_notes_of_the_library_are_shown_once(call, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_interrupt_ends_with_130_and_one_line(tables, tmp_path):
     code = (
-        "import sys, signal, subquad.runs.fit as f\n"
+        "import sys, signal, subquad.runs.ensemble as e\n"
         # A shell's background jobs, and all they start, ignore interrupts.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def slow(*a, **k):\n"
         "    print('training', flush=True)\n"
         "    import time; time.sleep(60)\n"
-        "f.train_on = slow\n"
-        "import subquad.cli.training as t; t.train_on = slow\n"
+        "e.fit_ensemble = slow\n"
         "from subquad.cli.app import main; sys.exit(main())"
     )
     out = tmp_path / "run"

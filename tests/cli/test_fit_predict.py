@@ -23,6 +23,8 @@ KEYS = {
     "status",
     "remedy",
     "chosen",
+    "features",
+    "members",
 }
 SIZE = ("--target", "y", "--width", 512, "--depth", 2)
 SMALL = (*SIZE, "--method", "paper", "--weights", "dense")
@@ -138,18 +140,6 @@ def test_words_for_people_and_a_second_run_in_the_folder(fitted, tables, call):
     assert (code, err) == (0, "")
 
 
-def test_exact_on_hadamard_weights_is_the_default(tables, call, tmp_path):
-    folder = tmp_path / "run"
-    code, out, _ = call("fit", tables["regression"], *SIZE, "--out", folder, "--json", "-q")
-    assert code == 0
-    assert json.loads(out)["chosen"]["weights"] == "hadamard"
-    settings = (folder / "config.json").read_text()
-    assert '"method": "exact"' in settings
-    summary = json.loads(out)
-    assert summary["status"] == "converged"
-    assert summary["train_score"] > 0.999999
-
-
 def test_gradient_descent_that_ends_early(tables, call, tmp_path):
     arguments = ("--method", "gd", "--layers", "all", "--max-iter", 2, "--flush", "sparse")
     code, out, err = call(
@@ -200,6 +190,7 @@ def test_a_failed_training_is_exit_1_with_the_remedy(tables, call, tmp_path):
         (("--width", 0), "Invalid value for '--width'"),
         (("--shift", -1), "Invalid value for '--shift'"),
         (("--shift", "nan"), "shift"),
+        (("--width", "wide"), "must be auto or a whole number >= 1, got 'wide'"),
         (("--method", "papper"), "did you mean 'paper'"),
         (("--solver", "exakt"), "did you mean 'exact'"),
         (("--flush", "spare"), "did you mean 'sparse'"),
@@ -232,6 +223,13 @@ def test_settings_are_refused_before_the_data_is_read(call, tmp_path):
     for bad, message in [
         (("--method", "papr"), "did you mean 'paper'"),
         (("--method", "gd", "--solver", "sketch"), "solves no Gram regression"),
+        (("--method", "gd", "--members", 2), "--members goes with --method exact"),
+        (("--method", "paper", "--class-weight", "balanced"), "--class-weight goes with"),
+        (("--solver", "sketch"), "--solver goes with --method paper or gd"),
+        (("--flush", "never"), "--flush goes with --method paper or gd"),
+        (("--tol", 1e-3), "--tol goes with --method paper or gd"),
+        (("--ridge", 0), "ridge must be a finite number > 0"),
+        (("--groups", "a", "--validation", "time"), "exclude each other"),
         (("--weights", "denes"), "did you mean 'dense'"),
     ]:
         code, _, err = call("fit", tmp_path / "none.csv", *arguments, *bad)

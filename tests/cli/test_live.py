@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from subquad.cli.live import TrainingView, si
+from subquad.cli.live import StageView, TrainingView, si
 
 
 def info(iteration, residual=1e-3):
@@ -55,11 +55,32 @@ def test_quiet(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_terminal(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
+
+def test_stages_are_lines(capsys):
+    with StageView(quiet=False) as shown:
+        shown("looking")
+    assert capsys.readouterr().err == "0.0 s: looking\n"
+    with StageView(quiet=True) as shown:
+        shown("looking")
+    assert capsys.readouterr().err == ""
+
+
+def test_stages_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "120")
+    with StageView(quiet=False) as shown:
+        shown("looking for scales")
+        shown("training")
+    text = sys.stderr.getvalue()
+    assert "0.0 s  looking for scales" in text
+    assert "0.0 s  training" in text
+
+
+def test_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("COLUMNS", "120")
     with view() as shown:

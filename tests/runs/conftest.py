@@ -1,11 +1,14 @@
-"""One small regression run and one small classification run, made once."""
+"""Small runs of either kind of model, for regression and for classes, made once."""
 
 import shutil
 
 import numpy as np
 import pytest
 
-from subquad.runs.fit import FitSettings, Prepared, left_out, summarise, train_on, write_run
+from subquad.runs.ensemble import EnsembleSettings
+from subquad.runs.fit import left_out, summarise, write_run
+from subquad.runs.model import Prepared
+from subquad.runs.network import NetworkSettings
 from subquad.tables.table import Table
 
 
@@ -22,25 +25,40 @@ def make_table(classes):
     return Table(columns, 40, "made.csv")
 
 
-def make_run(folder, classes):
+SETTINGS = {
+    "network": NetworkSettings(width=512, depth=2),
+    "ensemble": EnsembleSettings(width=128, members=2, encoding="values"),
+}
+
+
+def make_run(folder, kind, classes):
     table = make_table(classes)
     data = Prepared.of(table, "y")
-    fitted = train_on(data, FitSettings(width=512, depth=2))
+    fitted = SETTINGS[kind].train(data)
     summary = {"out": str(folder), **summarise(fitted)}
     return write_run(folder, fitted, summary, left_out(fitted)), fitted, table
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
+    """Runs, fits and tables by kind of model and task."""
     base = tmp_path_factory.mktemp("runs")
     made = {}
-    for name in ("regression", "classification"):
-        (base / name).mkdir()
-        made[name] = make_run(base / name, name == "classification")
+    for kind in SETTINGS:
+        for task in ("regression", "classification"):
+            folder = base / f"{kind}-{task}"
+            folder.mkdir()
+            made[kind, task] = make_run(folder, kind, task == "classification")
     return made
 
 
 @pytest.fixture
 def folder(runs, tmp_path):
-    """A copy of the regression run that a test may damage."""
-    return shutil.copytree(runs["regression"][0].folder, tmp_path / "run")
+    """A copy of the network's regression run that a test may damage."""
+    return shutil.copytree(runs["network", "regression"][0].folder, tmp_path / "run")
+
+
+@pytest.fixture
+def ensemble_folder(runs, tmp_path):
+    """A copy of the ensemble's classification run that a test may damage."""
+    return shutil.copytree(runs["ensemble", "classification"][0].folder, tmp_path / "ensemble")

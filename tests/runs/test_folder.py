@@ -7,7 +7,6 @@ import os
 import numpy as np
 import pytest
 import safetensors.torch
-import torch
 
 from subquad.errors import InvalidInput
 from subquad.runs.folder import CONFIG, METRICS, MODEL, REPORT, Run, claim_folder
@@ -20,50 +19,96 @@ def change(folder, **fields):
     path.write_text(json.dumps({**stored, **fields}))
 
 
+KINDS = ["network", "ensemble"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_predictions_survive_the_folder(runs, task):
-    run, fitted, table = runs[task]
+def test_predictions_survive_the_folder(runs, kind, task):
+    run, fitted, table = runs[kind, task]
     assert sorted(os.listdir(run.folder)) == sorted([CONFIG, METRICS, MODEL, REPORT])
-    scores = fitted.result.predict(torch.from_numpy(fitted.data.rows).float()).double().numpy()
+    scores = fitted.model.scores(fitted.data.features)
     again = Run.load(run.folder)
     assert again.target.task == task
-    np.testing.assert_allclose(again.scores(table.without("y")), scores, rtol=1e-4, atol=1e-5)
+    loaded = again.load_model()
+    found = loaded.scores(again.preparation.features(table.without("y")))
+    np.testing.assert_allclose(found, scores, rtol=1e-12, atol=1e-12)
     prediction = again.predict(table)
     if task == "regression":
-        expected = run.target.decode(scores)
-        np.testing.assert_allclose(prediction.values, expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(prediction.values, run.target.decode(scores), rtol=1e-12)
         assert prediction.probabilities is None
     else:
-        assert prediction.values.tolist() == fitted.data.labels.tolist()
+        assert prediction.values.tolist() == run.target.decode(scores).tolist()
         np.testing.assert_allclose(prediction.probabilities.sum(axis=1), 1)
+        best = prediction.probabilities.argmax(axis=1)
+        assert [prediction.classes[k] for k in best] == prediction.values.tolist()
         assert prediction.classes == ("0", "1", "2")
 
 
+def test_deviations_survive_the_folder(runs):
+    run, fitted, table = runs["ensemble", "regression"]
+    features = fitted.data.features
+    prediction = run.predict(table, std=True, interval=0.8)
+    assert list(prediction.more) == ["std", "lower", "upper"]
+    std = fitted.model.deviation(features) * run.target.scale
+    np.testing.assert_allclose(prediction.more["std"], std, rtol=1e-9)
+    reach = fitted.model.reach(features, 0.8) * run.target.scale
+    ends = (
+        prediction.more["upper"] - prediction.values,
+        prediction.values - prediction.more["lower"],
+    )
+    for end in ends:
+        np.testing.assert_allclose(end, reach, rtol=1e-9)
+    with pytest.raises(InvalidInput, match="go with regression"):
+        runs["ensemble", "classification"][0].predict(table, std=True)
+    for asked in ({"std": True}, {"interval": 0.5}):
+        with pytest.raises(InvalidInput, match="fit with --method exact"):
+            runs["network", "regression"][0].predict(table, **asked)
+
+
 def test_unknown_categories_and_missing_numbers_predict(runs):
-    run, _, table = runs["regression"]
+    run, _, table = runs["network", "regression"]
     row = table.take(np.array([0]))
     columns = {**row.columns, "size": np.array([np.nan]), "colour": ["mauve"]}
     values = run.predict(type(table)(columns, 1)).values
     assert np.isfinite(values).all()
 
 
-def test_summary(runs):
+@pytest.mark.parametrize("kind", KINDS)
+def test_summary(runs, kind):
     for task in ("regression", "classification"):
-        summary = runs[task][0].summary
+        summary = runs[kind, task][0].summary
         assert summary["task"] == task
         assert summary["status"] == "converged"
-        assert summary["train_score"] > 0.999
+        assert summary["train_score"] > (0.999 if kind == "network" else 0.7)
         assert set(summary["baselines"]) == {"mean", "ridge"}
-        assert set(summary["chosen"]) == {"depth", "shift", "ridge", "layers", "weights", "width"}
-    assert runs["regression"][0].summary["baselines"]["mean"] < 0
-    _, fitted, _ = runs["classification"]
+        chosen = {"depth", "shift", "ridge", "layers", "weights", "width"}
+        assert chosen <= set(summary["chosen"])
+    assert runs[kind, "regression"][0].summary["baselines"]["mean"] < 0
+    _, fitted, _ = runs[kind, "classification"]
     commonest = max(np.unique(fitted.data.labels, return_counts=True)[1]) / 40
-    assert runs["classification"][0].summary["baselines"]["mean"] == commonest
-    assert runs["regression"][0].summary["baselines"]["ridge"] > 0.5
+    assert runs[kind, "classification"][0].summary["baselines"]["mean"] == commonest
+    assert runs[kind, "regression"][0].summary["baselines"]["ridge"] > 0.5
+
+
+def test_features_and_members_of_an_ensemble(runs):
+    summary = runs["ensemble", "regression"][0].summary
+    names = [feature["name"] for feature in summary["features"]]
+    assert sorted(names) == sorted([f"other{k}" for k in range(6)] + ["size", "weight", "colour"])
+    assert names[0] in ("size", "colour", "weight")
+    shares = [feature["share"] for feature in summary["features"]]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1)
+    members = summary["members"]
+    assert 1 <= len(members) <= 2
+    assert sum(member["weight"] for member in members) == pytest.approx(1)
+    assert all(member["width"] == 128 for member in members)
+    network = runs["network", "regression"][0].summary
+    assert network["features"] == network["members"] == []
 
 
 def test_metrics(runs):
-    records = runs["regression"][0].metrics()
+    records = runs["network", "regression"][0].metrics()
     assert records[0]["kind"] == "start"
     assert records[0]["residual"] == pytest.approx(1, abs=1e-5)
     steps = [r for r in records if r["kind"] == "iteration"]
@@ -73,14 +118,27 @@ def test_metrics(runs):
     assert records[-1]["kind"] == "predictions"
 
 
+def test_metrics_of_an_ensemble(runs):
+    run = runs["ensemble", "regression"][0]
+    records = run.metrics()
+    assert [records[0]["kind"], records[-1]["kind"]] == ["start", "predictions"]
+    assert any(r["kind"] == "stage" and "training" in r["stage"] for r in records)
+    members = [r for r in records if r["kind"] == "member"]
+    assert len(members) == len(run.summary["members"])
+    for member in members:
+        assert member["residuals"][0] == pytest.approx(1)
+        assert len(member["residuals"]) == member["iterations"] + 1
+        assert {"activation", "depth", "ridge", "weight", "seconds"} <= set(member)
+
+
 def test_the_model_is_as_readable_as_the_rest(runs):
-    folder = runs["regression"][0].folder
+    folder = runs["network", "regression"][0].folder
     modes = {(folder / name).stat().st_mode for name in ("model.safetensors", "config.json")}
     assert len(modes) == 1
 
 
 def test_prediction_file(runs, tmp_path):
-    run, _, table = runs["classification"]
+    run, _, table = runs["network", "classification"]
     prediction = run.predict(table)
     write_predictions(tmp_path / "p.csv", prediction)
     with (tmp_path / "p.csv").open(newline="") as file:
@@ -95,12 +153,13 @@ def test_prediction_file(runs, tmp_path):
     ("fields", "message"),
     [
         ({"format": "zip"}, "does not describe a run"),
-        ({"version": 2}, "version is 2, this subquad reads 1"),
+        ({"version": 1}, "version is 1, this subquad reads 2"),
         ({"version": "1"}, "version must be a whole number"),
         ({"code": "import os"}, "unknown key 'code'"),
         ({"settings": 3}, "settings must be an object"),
         ({"created": None}, "created must be text"),
         ({"preparation": {}}, "preparation.columns is missing"),
+        ({"kind": "zip"}, "unknown kind of model 'zip'"),
         ({"target": {}}, "target.task is missing"),
     ],
 )
@@ -126,7 +185,7 @@ def test_config_that_is_no_json(folder, content, message):
 
 
 def test_missing_parts(folder, tmp_path, runs):
-    table = runs["regression"][2]
+    table = runs["network", "regression"][2]
     with pytest.raises(InvalidInput, match="there is no run folder"):
         Run.load(tmp_path / "none")
     with pytest.raises(InvalidInput, match=r"config\.json is missing"):
@@ -150,7 +209,7 @@ def redigest(folder):
 
 
 def test_damaged_model(folder, runs):
-    table = runs["regression"][2]
+    table = runs["network", "regression"][2]
     tensors = safetensors.torch.load_file(folder / MODEL)
     content = (folder / MODEL).read_bytes()
     (folder / MODEL).write_bytes(content[:-1])
@@ -171,7 +230,7 @@ def test_model_config_of_another_model(folder, runs):
     for model in ({}, {"net": {}, "centred": True}, {"net": 3, "centred": 1}):
         change(folder, model=model)
         with pytest.raises(InvalidInput):
-            Run.load(folder).predict(runs["regression"][2])
+            Run.load(folder).predict(runs["network", "regression"][2])
 
 
 def test_claiming_a_folder(tmp_path, folder):

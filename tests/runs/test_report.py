@@ -9,16 +9,10 @@ from subquad.errors import InvalidInput
 from subquad.runs.folder import METRICS, Run
 from subquad.runs.report import render, write_report
 
-SECTIONS = [
-    "Result",
-    "Convergence",
-    "Firing rate",
-    "Cost",
-    "Certificates",
-    "Predictions",
-    "Settings",
-    "Versions",
-]
+SECTIONS = {
+    "network": ["Convergence", "Firing rate", "Cost", "Certificates"],
+    "ensemble": ["What mattered", "Members", "Convergence"],
+}
 VOID = {"meta"}
 
 
@@ -50,16 +44,17 @@ class Page(HTMLParser):
             self.headings.append(data)
 
 
+@pytest.mark.parametrize("kind", ["network", "ensemble"])
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_page(runs, task):
-    run = runs[task][0]
+def test_page(runs, kind, task):
+    run = runs[kind, task][0]
     content = (run.folder / "report.html").read_text("utf-8")
     assert content == render(Run.load(run.folder))
     assert "http:" not in content
     assert "https:" not in content
     assert "<script" not in content
     page = Page(content)
-    assert page.headings == SECTIONS
+    assert page.headings == ["Result", *SECTIONS[kind], "Predictions", "Settings", "Versions"]
     assert len(page.ids) == len(set(page.ids))
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     links = [a["href"] for tag, a in page.attributes if tag == "a"]
@@ -67,10 +62,10 @@ def test_page(runs, task):
     assert "prefers-color-scheme: dark" in content
     assert "@media print" in content
     charts = [a for tag, a in page.attributes if a.get("role") == "img"]
-    assert len(charts) == (4 if task == "regression" else 3)
+    assert len(charts) == (3 if kind == "network" else 2) + (task == "regression")
     assert all(chart["aria-label"] for chart in charts)
-    assert page.tags.count("table") == 8
-    assert page.tags.count("caption") == 8
+    sections = len(page.headings)
+    assert page.tags.count("table") == page.tags.count("caption") == sections
     assert ("nan" in content.lower().replace("finance", "")) is False
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from subquad.runs.svg import Axis, Series, line_chart, number, scatter_chart
+from subquad.runs.svg import Axis, Series, bar_chart, line_chart, number, scatter_chart
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,15 @@ def test_nothing_to_draw():
 def test_numbers(value, shown):
     assert number(value) == shown
     assert number(math.nan) == "-"
+
+
+def test_bars():
+    chart = bar_chart(["a<b", "x" * 40, "none"], [40.0, 10.0, math.nan], label="l", unit="%")
+    assert chart.count("<rect") == 3
+    assert "a&lt;b" in chart
+    assert "40 %" in chart
+    assert f">{'x' * 25}…<" in chart
+    widths = [float(part.split('"')[0]) for part in chart.split('width="')[1:]]
+    assert widths[0] == pytest.approx(4 * widths[1], abs=0.1)
+    assert widths[2] == 0
+    assert "<rect" not in bar_chart([], [], label="l", unit="%")

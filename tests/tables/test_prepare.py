@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from subquad.errors import InvalidInput
-from subquad.tables.prepare import MAX_CATEGORIES, Preparation, location_and_scale
+from subquad.tables.columns import MAX_CATEGORIES, location_and_scale
+from subquad.tables.prepare import Preparation
 from subquad.tables.table import Table
 
 
@@ -67,6 +68,7 @@ def test_columns_that_tell_nothing_are_dropped():
     data = table(
         a=[1, 2, 3],
         constant=[5, 5, 5],
+        again=[5, 5, 5],
         empty=[np.nan] * 3,
         same=["x", "x", "x"],
         name=["p", "q", "r"],
@@ -74,8 +76,23 @@ def test_columns_that_tell_nothing_are_dropped():
     )
     preparation = Preparation.fit(data)
     assert [column.name for column in preparation.columns] == ["a"]
-    assert preparation.dropped == ("constant", "empty", "same", "name", "nothing")
+    assert preparation.dropped == ("constant", "again", "empty", "same", "name", "nothing")
+    assert preparation.repeated == ()
     np.testing.assert_array_equal(preparation.transform(data)[:, 0] < 0, [True, False, False])
+
+
+def test_columns_that_repeat_others_are_dropped():
+    data = table(
+        a=[1, np.nan, 0], k=["x", "x", None], b=[1, np.nan, -0.0], c=[1, 2, 0], l=["x", "x", None]
+    )
+    preparation = Preparation.fit(data)
+    assert [column.name for column in preparation.columns] == ["a", "k", "c"]
+    assert preparation.repeated == (("b", "a"), ("l", "k"))
+    assert preparation.notes() == ["columns that repeat others: b (a), l (k)"]
+    again = Preparation.from_dict(json.loads(json.dumps(preparation.to_dict())))
+    assert again == preparation
+    short = table(a=[2], k=["x"], c=[3])
+    np.testing.assert_array_equal(again.features(short), preparation.features(short))
 
 
 def test_a_constant_with_gaps_keeps_its_mark():
@@ -125,7 +142,7 @@ def test_new_rows_that_do_not_fit():
         preparation.transform(table(a=["inf"], b=[1], k=["y"]))
     with pytest.raises(InvalidInput, match="column 'k' held text"):
         preparation.transform(table(a=[1], b=[1], k=[1]))
-    many = Preparation.fit(table(**{f"c{k}": [0, 1] for k in range(9)}))
+    many = Preparation.fit(table(**{f"c{k}": [0, 1 + k] for k in range(9)}))
     with pytest.raises(InvalidInput, match="'c5' and 3 more"):
         many.transform(table(c0=[1]))
 
@@ -145,20 +162,46 @@ TEXT = {"kind": "text", "name": "a", "categories": ["x"], "missing": False}
     ("stored", "message"),
     [
         ({}, "preparation.columns is missing"),
-        ({"columns": [], "dropped": []}, "columns is empty"),
-        ({"columns": 3, "dropped": []}, "columns must be a list"),
-        ({"columns": [NUMBER], "dropped": [1]}, "dropped must hold names"),
-        ({"columns": [NUMBER], "dropped": [], "code": "x"}, "unknown key 'code'"),
-        ({"columns": ["x"], "dropped": []}, r"columns\[0\] must be an object"),
-        ({"columns": [{**NUMBER, "kind": "date"}], "dropped": []}, "must be 'number' or 'text'"),
-        ({"columns": [{**NUMBER, "scale": -1.0}], "dropped": []}, "scale is -1"),
-        ({"columns": [{**NUMBER, "scale": float("inf")}], "dropped": []}, "must be a finite"),
-        ({"columns": [{**NUMBER, "mean": 10**400}], "dropped": []}, "must be a finite"),
-        ({"columns": [{**NUMBER, "mean": True}], "dropped": []}, "must be a finite number"),
-        ({"columns": [{**NUMBER, "missing": 1}], "dropped": []}, "must be true or false"),
-        ({"columns": [{**NUMBER, "extra": 1}], "dropped": []}, "unknown key 'extra'"),
-        ({"columns": [{**TEXT, "categories": ["x", "x"]}], "dropped": []}, "different names"),
-        ({"columns": [{**TEXT, "categories": [1]}], "dropped": []}, "different names"),
+        ({"columns": [], "dropped": [], "repeated": []}, "columns is empty"),
+        ({"columns": 3, "dropped": [], "repeated": []}, "columns must be a list"),
+        ({"columns": [NUMBER], "dropped": [1], "repeated": []}, "dropped must hold names"),
+        ({"columns": [NUMBER], "dropped": [], "repeated": [], "code": "x"}, "unknown key 'code'"),
+        ({"columns": [NUMBER], "dropped": [], "repeated": ["ab"]}, "must hold pairs of names"),
+        ({"columns": [{**TEXT, "categories": []}], "dropped": [], "repeated": []}, "is empty"),
+        ({"columns": ["x"], "dropped": [], "repeated": []}, r"columns\[0\] must be an object"),
+        (
+            {"columns": [{**NUMBER, "kind": "zip"}], "dropped": [], "repeated": []},
+            "must be one of date",
+        ),
+        ({"columns": [{**NUMBER, "scale": -1.0}], "dropped": [], "repeated": []}, "scale is -1"),
+        (
+            {"columns": [{**NUMBER, "scale": float("inf")}], "dropped": [], "repeated": []},
+            "must be a finite",
+        ),
+        (
+            {"columns": [{**NUMBER, "mean": 10**400}], "dropped": [], "repeated": []},
+            "must be a finite",
+        ),
+        (
+            {"columns": [{**NUMBER, "mean": True}], "dropped": [], "repeated": []},
+            "must be a finite number",
+        ),
+        (
+            {"columns": [{**NUMBER, "missing": 1}], "dropped": [], "repeated": []},
+            "must be true or false",
+        ),
+        (
+            {"columns": [{**NUMBER, "extra": 1}], "dropped": [], "repeated": []},
+            "unknown key 'extra'",
+        ),
+        (
+            {"columns": [{**TEXT, "categories": ["x", "x"]}], "dropped": [], "repeated": []},
+            "different names",
+        ),
+        (
+            {"columns": [{**TEXT, "categories": [1]}], "dropped": [], "repeated": []},
+            "different names",
+        ),
     ],
 )
 def test_damaged_json(stored, message):

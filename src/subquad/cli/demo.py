@@ -37,13 +37,14 @@ def demo(
     output.say("loading PyTorch and scikit-learn …")
     from subquad.cli.live import si
     from subquad.cli.training import train_with_view
-    from subquad.runs.fit import FitSettings, write_run
+    from subquad.runs.fit import write_run
     from subquad.runs.heldout import split, summarise_heldout
+    from subquad.runs.network import NetworkSettings
     from subquad.tables.bundled import diabetes
 
     training, test = split(diabetes(), "progression", share=0.2, seed=seed)
-    settings = FitSettings(task="regression", width=WIDTH, depth=3, seed=seed)
-    rows, weights = len(training.rows), settings.width**2
+    settings = NetworkSettings(width=WIDTH, depth=3, seed=seed)
+    rows, weights = len(training.features), settings.width**2
     output.say(
         f"diabetes: {rows} rows to learn from, {len(test.labels)} held out; "
         f"3 layers of {WIDTH} neurons\n"
@@ -55,12 +56,12 @@ def demo(
     run = write_run(folder, fitted, {"out": str(folder), **summary}, shown)
     report = folder / REPORT
     if json:
-        residuals = [float(r) for r in fitted.result.residuals]
+        residuals = fitted.residuals
         output.json({**run.summary, "report": str(report), "residuals": residuals})
         return
     output.result(
         f"\n{summary['status']} after {summary['iterations']} iterations: residual "
-        f"{fitted.result.residuals[-1]:.0e} on {rows} rows\n"
+        f"{fitted.residuals[-1]:.0e} on {rows} rows\n"
         f"R² on the {len(test.labels)} rows held out: {summary['test_score']:.2f} "
         f"(ridge regression {summary['baselines']['ridge']:.2f})\n"
         f"{time.perf_counter() - begin:.1f} s in all\n"

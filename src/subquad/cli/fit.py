@@ -15,6 +15,8 @@ from subquad.cli.options import (
     Threads,
     Verbose,
     at_least_zero,
+    auto_or,
+    number_in,
     one_of,
 )
 
@@ -33,37 +35,99 @@ def fit(
             **one_of("task", "regression", "classification"),
         ),
     ] = None,
-    width: Annotated[int, typer.Option(min=1, help="Neurons of each hidden layer.")] = 4096,
-    depth: Annotated[int, typer.Option(min=1, help="Hidden layers.")] = 3,
+    width: Annotated[
+        str, typer.Option(help="Neurons of each hidden layer.", **auto_or(int))
+    ] = "auto",
+    depth: Annotated[str, typer.Option(help="Hidden layers.", **auto_or(int))] = "auto",
     shift: Annotated[
-        float,
-        typer.Option(
-            callback=at_least_zero, help="Firing threshold; a larger one fires fewer neurons."
-        ),
-    ] = 1.0,
-    weights: Annotated[str, typer.Option(help="Kind of frozen weights.")] = "hadamard",
+        str,
+        typer.Option(help="Firing threshold; a larger one fires fewer neurons.", **auto_or(float)),
+    ] = "auto",
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Kind of frozen weights.", show_default="sobol; else hadamard"),
+    ] = None,
     layers: Annotated[
+        str,
+        typer.Option(help="Layers that learn.", **one_of("layers", "auto", "last", "all")),
+    ] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="exact averages networks that choose their settings by rows left out; paper and "
+            "gd train one as asked: auto is then 4096 wide, 3 deep, shift 1, no ridge."
+        ),
+    ] = "exact",
+    ridge: Annotated[
+        str, typer.Option(help="Ridge, in units of Gram / width.", **auto_or(float))
+    ] = "auto",
+    encoding: Annotated[
         str | None,
         typer.Option(
-            help="Layers that learn.",
-            show_default="as the method does",
-            **one_of("layers", "last", "all"),
+            help="Features as they are, or each as a ladder of steps over its values or ranks.",
+            show_default="auto",
+            **one_of("encoding", "auto", "plain", "values", "ranks"),
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="Training method: exact, paper or gd.")] = "exact",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Whether every feature gets a scale of its own.",
+            show_default="auto",
+            **one_of("metric", "auto", "learned", "equal"),
+        ),
+    ] = None,
+    members: Annotated[
+        int | None, typer.Option(min=1, help="Networks to average, at most.", show_default="3")
+    ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            help="Judge by rows left out one at a time, or, where they stand in the order of "
+            "time, by predicting each from those before it.",
+            show_default="rows",
+            **one_of("validation", "rows", "time"),
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that is no feature: rows with the same cell are left out together.",
+            show_default="none",
+        ),
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            help="Let rare classes count as much as common ones.",
+            show_default="none",
+            **one_of("class weight", "balanced"),
+        ),
+    ] = None,
     solver: Annotated[
-        str, typer.Option(help="How the n by n systems are solved: auto, exact, sketch, …")
-    ] = "auto",
+        str | None,
+        typer.Option(
+            help="How paper solves its n by n systems: auto, exact, sketch, …", show_default="auto"
+        ),
+    ] = None,
     flush: Annotated[
-        str, typer.Option(help="When pending changes enter the weights: never, sparse, …")
-    ] = "never",
-    ridge: Annotated[
-        float, typer.Option(callback=at_least_zero, help="Ridge, in units of Gram / width.")
-    ] = 0.0,
+        str | None,
+        typer.Option(
+            help="When pending changes of paper and gd enter the weights: never, sparse, …",
+            show_default="never",
+        ),
+    ] = None,
     tol: Annotated[
-        float, typer.Option(callback=at_least_zero, help="Relative residual to reach.")
-    ] = 1e-6,
-    max_iter: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 50,
+        float | None,
+        typer.Option(
+            callback=at_least_zero,
+            help="Relative residual that paper and gd go down to.",
+            show_default="1e-6",
+        ),
+    ] = None,
+    max_iter: Annotated[
+        int | None, typer.Option(min=1, help="Most iterations.", show_default="10; else 50")
+    ] = None,
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -77,10 +141,11 @@ def fit(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Train a wide network on a table.
+    """Train wide networks on a table, every setting chosen from it.
 
-    Missing numbers become the median beside a mark, text becomes categories. The score is R² or
-    accuracy; `loo_score` predicts every row without it, as does ridge regression beside it.
+    Missing numbers become the median beside a mark, text becomes categories, dates become days
+    and their place in the year, week and day. The score is R² or accuracy; `loo_score` predicts
+    every row without it, as do the mean and ridge regression beside it.
 
     Example: `subquad fit houses.csv --target price --out runs/houses`
     """
@@ -89,28 +154,28 @@ def fit(
     from subquad.cli.options import use_threads
     from subquad.cli.training import finish, train_with_view
     from subquad.memory import ceiling
-    from subquad.runs.fit import (
-        FitSettings,
-        Prepared,
-        check_memory,
-        left_out,
-        summarise,
-        write_run,
-    )
+    from subquad.runs.fit import left_out, summarise, write_run
     from subquad.runs.folder import claim_folder
+    from subquad.runs.model import Prepared
+    from subquad.runs.settings import settings_of
     from subquad.tables.read import read_table
 
-    settings = FitSettings(
-        task=task,
-        width=width,
-        depth=depth,
-        shift=shift,
+    settings = settings_of(
+        method,
+        width=number_in(width, int),
+        depth=number_in(depth, int),
+        shift=number_in(shift, float),
         weights=weights,
         layers=layers,
-        method=method,
+        ridge=number_in(ridge, float),
+        encoding=encoding,
+        metric=metric,
+        members=members,
+        validation=validation,
+        groups=groups,
+        class_weight=class_weight,
         solver=solver,
         flush=flush,
-        ridge=ridge,
         tol=tol,
         max_iter=max_iter,
         seed=seed,
@@ -121,16 +186,15 @@ def fit(
     table = read_table(data)
     table.column(target)
     use_threads(threads)
-    prepared = Prepared.of(table, target, settings.task)
-    check_memory(prepared, settings)
+    prepared = Prepared.of(table, target, task, groups)
+    settings.check_job(prepared)
     folder = claim_folder(out)
     output.say(
-        f"{table.rows} rows, {prepared.preparation.width} features, "
-        f"{prepared.target.task} of {target!r}"
+        f"{table.rows} rows, {prepared.width} features, {prepared.target.task} of {target!r}"
     )
-    if prepared.preparation.dropped:
-        output.say(f"columns that tell nothing: {', '.join(prepared.preparation.dropped)}")
+    for line in prepared.preparation.notes():
+        output.say(line)
     fitted = train_with_view(prepared, settings, output)
     summary = {"out": str(folder), **summarise(fitted)}
     run = write_run(folder, fitted, summary, left_out(fitted))
-    finish(run, output, json)
+    finish(run, fitted.kept_apart, output, json)

@@ -94,6 +94,58 @@ class TrainingView:
         return table
 
 
+class StageView:
+    """Shows what is being done: its last line moves on a terminal, one line a stage elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._begin = time.perf_counter()
+        self._live: Live | None = None
+        self._stages: list[tuple[str, float]] = []
+        self._ended = 0.0
+
+    def __enter__(self) -> StageView:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                get_renderable=self._shown, console=Console(stderr=True), refresh_per_second=8
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._ended = self._seconds()
+            self._live.stop()
+
+    def __call__(self, stage: str) -> None:
+        """Begin a stage."""
+        self._stages.append((stage, self._seconds()))
+        if not self._quiet and self._live is None:
+            print(f"{self._stages[-1][1]:.1f} s: {stage}", file=sys.stderr, flush=True)
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._begin
+
+    def _shown(self) -> Table:
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(no_wrap=True)
+        ends = [*(begin for _, begin in self._stages[1:]), self._ended or self._seconds()]
+        for (stage, begin), end in zip(self._stages, ends[: len(self._stages)], strict=True):
+            table.add_row(f"{end - begin:.1f} s", stage)
+        return table
+
+
 def si(value: float) -> str:
     """A count with its prefix: 1.23e9 is ``1.23 G``."""
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -33,6 +33,33 @@ def at_least_zero(value: float | None) -> float | None:
     raise typer.BadParameter(f"must be a finite number >= 0, got {value}")
 
 
+def share(value: float | None) -> float | None:
+    """Option callback: refuse what does not lie between 0 and 1."""
+    if value is None or 0 < value < 1:
+        return value
+    raise typer.BadParameter(f"must lie between 0 and 1, got {value}")
+
+
+def auto_or(kind: type[int] | type[float]) -> Any:
+    """Option that is "auto" or a number: whole and at least 1, or at least 0."""
+    rule = "a whole number >= 1" if kind is int else "a finite number >= 0"
+
+    def check(value: str) -> str:
+        try:
+            if value == "auto" or (1 if kind is int else 0) <= kind(value) < math.inf:
+                return value
+        except ValueError:
+            pass
+        raise typer.BadParameter(f"must be auto or {rule}, got {value!r}")
+
+    return {"callback": check, "metavar": "auto|" + ("N" if kind is int else "X")}
+
+
+def number_in(text: str, kind: type[int] | type[float]) -> Any:
+    """The number that such an option holds, or "auto"."""
+    return text if text == "auto" else kind(text)
+
+
 def one_of(kind: str, *names: str) -> Any:
     """Option of one of the names; another is refused, with the nearest that is one."""
 

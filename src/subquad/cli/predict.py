@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from subquad.cli.options import Json, Output, Quiet, Threads, Verbose, check_out_file, use_threads
+from subquad.cli.options import (
+    Json,
+    Output,
+    Quiet,
+    Threads,
+    Verbose,
+    check_out_file,
+    share,
+    use_threads,
+)
 
 
 def predict(
@@ -18,6 +27,17 @@ def predict(
         Path, typer.Argument(metavar="DATA", help="CSV, TSV, NPZ, Parquet or Arrow file.")
     ],
     out: Annotated[Path, typer.Option(help="CSV file to write.")],
+    std: Annotated[
+        bool, typer.Option("--std", help="Add the column `std`, a new target's deviation.")
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            callback=share,
+            help="Add `lower` and `upper`, between which this share of new targets lies.",
+            show_default="none",
+        ),
+    ] = None,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -25,8 +45,9 @@ def predict(
 ) -> None:
     """Predict new rows and write a CSV file.
 
-    One line a row: its number counting from 0, `prediction`, and for classes one
-    `proba_<class>` column each. Columns that the run does not know are ignored.
+    One line a row: its number counting from 0, `prediction`, `std`, `lower` and `upper` where they
+    are asked for, and for classes one `proba_<class>` column each. Columns that the run does not
+    know are ignored.
 
     Example: `subquad predict runs/houses new.csv --out predictions.csv`
     """
@@ -40,7 +61,7 @@ def predict(
     use_threads(threads)
     fitted = Run.load(run)
     table = read_table(data, text=fitted.preparation.text_columns)
-    write_predictions(out, fitted.predict(table))
+    write_predictions(out, fitted.predict(table, std=std, interval=interval))
     if json:
         output.json({"out": str(out), "rows": table.rows, "task": fitted.target.task})
     else:

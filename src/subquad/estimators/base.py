@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from subquad.activations import ACTIVATIONS, Activation
 from subquad.checks import MOST_RIDGE, choice, integer, number
@@ -19,7 +21,7 @@ from subquad.estimators.encoding import KINDS as ENCODINGS
 from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.evidence import Task
 from subquad.estimators.member import default_width, train_member
-from subquad.estimators.recipe import families
+from subquad.estimators.recipe import NUMBERS, Prudence, families
 from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate, Validation, candidates
 from subquad.estimators.stream import ANCHORS, JUDGED, SEARCHED, Stream
@@ -30,6 +32,8 @@ log = logging.getLogger("subquad")
 
 MEMBERS = 3
 """Members at most."""
+SINGLE_ROWS = 1000
+"""Rows up to which one thread does all."""
 EXACT_ROWS = 3000
 """Rows up to which matrices of rows by rows are formed."""
 
@@ -49,6 +53,7 @@ class Choices:
         max_iter: iterations of each training at most.
         max_memory: as in :func:`subquad.train`.
         seed: of weights, and of rows that are drawn.
+        prudence: how far left-out predictions and evidence are trusted.
     """
 
     width: int | str = "auto"
@@ -64,6 +69,7 @@ class Choices:
     max_iter: int = 10
     max_memory: float | str | None = None
     seed: int = 0
+    prudence: Prudence = NUMBERS
 
     def __post_init__(self) -> None:
         for name in ("width", "depth"):
@@ -104,6 +110,28 @@ def _given(choices: Choices, name: str) -> Any:
     return None if isinstance(value, str) and value == "auto" else value
 
 
+@contextlib.contextmanager
+def few_threads(rows: int) -> Iterator[None]:
+    """Compute on one thread where there are few rows.
+
+    A search is thousands of small products that three libraries take turns at, each with threads
+    of its own that spin while they wait: on a busy machine two threads took 74 s for 442 rows,
+    one took 1.5 s. On an idle one the second thread wins little.
+    """
+    if rows > SINGLE_ROWS:
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    with threadpool_limits(1):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
 def fit_ensemble(
     X: Array,
     Y: Array,
@@ -122,6 +150,18 @@ def fit_ensemble(
         validation: what is left out together.
         tell: is told what is done.
     """
+    with few_threads(len(X)):
+        return _fit(X, Y, weights, choices, validation, tell)
+
+
+def _fit(
+    X: Array,
+    Y: Array,
+    weights: Array,
+    choices: Choices,
+    validation: Validation,
+    tell: Callable[[str], None],
+) -> Ensemble:
     kept = weights > 0
     if not kept.all():
         validation = validation.of(np.flatnonzero(kept))
@@ -133,11 +173,15 @@ def fit_ensemble(
     if len(X) > EXACT_ROWS:
         return _in_blocks(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
     found = _searched(scaled, Y, weights, choices, validation, tell)
-    picked = [found[i] for i in _few(found, Y, weights, choices.members)]
+    picked = [found[i] for i in _few(found, Y, weights, choices)]
     middle = time.perf_counter()
     trained = []
     for candidate in picked:
-        width = default_width(candidate.recipe) if choices.width == "auto" else int(choices.width)
+        width = (
+            default_width(candidate.recipe, Y.shape[1])
+            if choices.width == "auto"
+            else int(choices.width)
+        )
         tell(f"training {type(candidate.recipe.activation).__name__}, {width} wide")
         trained.append(
             train_member(
@@ -156,7 +200,7 @@ def fit_ensemble(
         )
     seen = np.flatnonzero(np.isfinite(picked[0].left_out).all(axis=1))
     left_out = np.stack([t.left_out for t in trained])[:, seen]
-    final = blend(left_out, Y[seen], weights[seen])
+    final = blend(left_out, Y[seen], weights[seen], choices.prudence.towards_equal)
     return Ensemble(
         scaling,
         tuple(t.member for t in trained),
@@ -191,13 +235,14 @@ def _searched(
             choices.chosen_activation,
             _given(choices, "shift"),
             _given(choices, "depth"),
-            None if choices.layers == "auto" else choices.layers,
+            _layers(choices, Y.shape[1]),
             _given(choices, "encoding"),
         ),
         scaled,
         Y,
         weights,
         validation,
+        choices.prudence,
         noise=_given(choices, "ridge"),
         metric=choices.metric,
         seed=choices.seed,
@@ -205,8 +250,17 @@ def _searched(
     )
 
 
-def _few(found: list[Candidate], Y: Array, weights: Array, most: int) -> list[int]:
-    return best_few(error_products(np.stack([c.left_out for c in found]), Y, weights), most)
+def _layers(choices: Choices, outputs: int) -> str | None:
+    """Return which layers learn, None to choose: all of them only where one training will do."""
+    if choices.layers != "auto":
+        return choices.layers
+    return None if outputs == 1 else "last"
+
+
+def _few(found: list[Candidate], Y: Array, weights: Array, choices: Choices) -> list[int]:
+    """Return the candidates that are worth training."""
+    M = error_products(np.stack([c.left_out for c in found]), Y, weights)
+    return best_few(M, choices.members, choices.prudence.towards_equal)
 
 
 def _in_blocks(
@@ -250,14 +304,16 @@ def open_stream(
 ) -> Stream:
     """Find settings on the first rows, and make the first ones anchors; nothing is learned yet."""
     few = np.arange(min(SEARCHED, len(scaled)))
-    found = _searched(scaled[few], Y[few], weights[few], choices, validation.of(few), tell)
+    with few_threads(SINGLE_ROWS):
+        found = _searched(scaled[few], Y[few], weights[few], choices, validation.of(few), tell)
     return Stream(
-        [found[i] for i in _few(found, Y[few], weights[few], choices.members)],
+        [found[i] for i in _few(found, Y[few], weights[few], choices)],
         scaled[:ANCHORS],
         outputs=Y.shape[1],
         width=None if choices.width == "auto" else int(choices.width),
         weights=choices.weights,
         seed=choices.seed,
+        towards_equal=choices.prudence.towards_equal,
         scaling=scaling,
         offset=offset,
         candidates=found,

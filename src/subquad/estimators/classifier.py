@@ -15,6 +15,7 @@ from subquad.errors import InvalidInput
 from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.calibration import calibrate
 from subquad.estimators.common import SubquadEstimator
+from subquad.estimators.recipe import CLASSES
 from subquad.theory.duals import Array, Integers
 
 
@@ -38,6 +39,8 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
     >>> SubquadClassifier(random_state=0).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
     True
     """
+
+    _prudence = CLASSES
 
     def __init__(
         self,

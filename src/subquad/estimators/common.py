@@ -11,9 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, Growing, mean_ridge, validation_of
+from subquad.estimators.base import Choices, Growing, validation_of
+from subquad.estimators.describe import chosen_settings, described
 from subquad.estimators.ensemble import Ensemble
-from subquad.estimators.member import Member
+from subquad.estimators.recipe import Prudence
 from subquad.estimators.search import Validation
 from subquad.theory.duals import Array
 
@@ -23,6 +24,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
 
     _ensemble: Ensemble
     _growing: Growing | None
+    _prudence: Prudence
     members: int
     max_iter: int
     max_memory: float | str | None
@@ -52,6 +54,7 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
             max_iter=self.max_iter,
             max_memory=self.max_memory,
             seed=int(seed),
+            prudence=self._prudence,
         )
 
     def _checked_pair(
@@ -93,31 +96,12 @@ class SubquadEstimator(BaseEstimator):  # type: ignore[misc]
         ensemble = self._ensemble
         self.feature_importances_ = ensemble.importances
         self.members_ = [
-            {**_described(member), "weight": float(weight)}
+            {**described(member), "weight": float(weight)}
             for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
         ]
-        first = self.members_[int(np.argmax(ensemble.weights))]
-        self.chosen_ = {
-            **{k: v for k, v in first.items() if k not in ("weight", "spread")},
-            "ridge": mean_ridge(ensemble),
-            "weights": self.weights,
-        }
+        self.chosen_ = chosen_settings(ensemble, self.weights)
         self.loo_score_ = self._left_out_score()
         self.n_iter_ = max((training.iterations for training in ensemble.trainings), default=0)
-
-
-def _described(member: Member) -> dict[str, Any]:
-    recipe = member.recipe
-    return {
-        "encoding": recipe.encoding,
-        "activation": type(recipe.activation).__name__,
-        "depth": recipe.depth,
-        "shift": recipe.activation.threshold,
-        "layers": recipe.layers,
-        "spread": recipe.spread,
-        "width": member.width,
-        "ridge": member.settings.relative_noise * float(recipe.profile.values[0]),
-    }
 
 
 def _plain(values: Any) -> Any:

@@ -78,6 +78,8 @@ class Training:
     status: str
     iterations: int
     residuals: list[float]
+    remedy: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,9 @@ class Trained:
     left_out: Array
 
 
-def default_width(recipe: Recipe) -> int:
-    """Return the width where none is given."""
-    return ROUGH_WIDTH if recipe.rough else SMOOTH_WIDTH
+def default_width(recipe: Recipe, outputs: int) -> int:
+    """Return the width where none is given; the networks of several outputs share the time."""
+    return ROUGH_WIDTH // min(outputs, 4) if recipe.rough else SMOOTH_WIDTH
 
 
 def train_member(
@@ -133,7 +135,7 @@ def train_member(
     A = torch.from_numpy(kernel(recipe.profile, rows))
     A.diagonal().add_(torch.from_numpy(noise))
     alpha = torch.cholesky_solve(torch.from_numpy(task.Y), torch.linalg.cholesky(A)).numpy()
-    m = default_width(recipe) if width is None else width
+    m = default_width(recipe, task.Y.shape[1]) if width is None else width
     norms = np.sqrt(np.maximum((task.Y * alpha).sum(0), 0) / (2 * m * diagonal))
     net = WideNet(
         rows.shape[1],
@@ -166,7 +168,11 @@ def train_member(
             max_memory=max_memory,
         )
         sizes.append(size)
-        trainings.append(Training(result.status, result.iterations, result.residuals))
+        trainings.append(
+            Training(
+                result.status, result.iterations, result.residuals, result.remedy, result.seconds
+            )
+        )
         predictors.append(result.predictor)
         counts = None if ordered or groups is not None else torch.from_numpy(task.weights)
         missed = result.loo_predictions(groups, counts=counts, ordered=ordered)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 
 from subquad.activations import GELU, Activation, ShiftedReLU
-from subquad.estimators.encoding import KINDS
 from subquad.theory.profile import Profile, profile
 
-SPREADS = (0.4, 1.0)
-"""How far input scales may lie apart, as a deviation of their logarithms: with care, and freely."""
 ROUGH_REACH, SMOOTH_REACH = 0.5, 1.5
 """Deviation of `log sum w²`. A rough kernel is nearly blind to it; a smooth one is not."""
 
@@ -51,6 +47,38 @@ class Recipe:
         return replace(self, spread=spread)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prudence:
+    """How far left-out predictions and evidence are trusted.
+
+    Attributes:
+        spreads: how far input scales may lie apart, as deviations of their logarithms; 0: equal.
+        earned: what share of equal scales' left-out squared error learned ones may leave at most,
+            to be taken in their place; 1 leaves both to the blend.
+        quietest: noise at least, relative to the kernel's diagonal.
+        noises: multiples of the most evident noise that are tried.
+        towards_equal: pull of the blend towards equal weights.
+    """
+
+    spreads: tuple[float, ...]
+    earned: float
+    quietest: float
+    noises: tuple[float, ...]
+    towards_equal: float
+
+
+NUMBERS = Prudence(
+    spreads=(0.0, 0.4, 1.0), earned=1.0, quietest=1e-6, noises=(1.0,), towards_equal=0.1
+)
+"""For numbers, Gaussian noise is not far from the truth."""
+CLASSES = Prudence(
+    spreads=(0.0, 0.4), earned=0.85, quietest=1e-2, noises=(1.0, 3.0, 10.0), towards_equal=1.0
+)
+"""Labels are no Gaussian variables: evidence takes classes that can be told apart for noiseless
+functions and believes too much of the scales. On 24 tables this left 15.5 % errors, `NUMBERS`
+15.8 % and a log loss 1.3 % larger."""
+
+
 def families(
     activation: Activation | None = None,
     shift: float | None = None,
@@ -62,24 +90,24 @@ def families(
 
     A family is rough or smooth, on inputs as they are or on steps, since data decide between these
     and several together are often best; within one, depth, shift and layers are chosen. What is
-    not None is given.
+    not None is given. (Steps by rank, and rough networks on steps, won 0.7 % on 30 tables and took
+    twice the time: they are not tried unless asked for.)
     """
     if activation is None and shift is not None:
         activation = ShiftedReLU(shift)
-    if activation is not None:
-        kinds = [[activation]]
+    rough = (ShiftedReLU(0.0), ShiftedReLU(1.0)) if activation is None else (activation,)
+    smooth = (GELU(),) if activation is None else (activation,)
+    if encoding is not None:
+        pairs = [(encoding, rough), (encoding, smooth)]
     else:
-        kinds = [[ShiftedReLU(0.0), ShiftedReLU(1.0)], [GELU()]]
-    depths = [1, 2, 3] if depth is None else [depth]
-    found = []
-    encodings = KINDS if encoding is None else (encoding,)
-    for code, family in itertools.product(encodings, kinds):
-        recipes = [
+        pairs = [("plain", rough), ("plain", smooth), ("values", smooth)]
+    return [
+        [
             Recipe(activation=kind, encoding=code, depth=d, layers=which)
-            for kind in family
-            for d in depths
+            for kind in kinds
+            for d in ((1, 2, 3) if depth is None else (depth,))
             for which in (("last", "all") if layers is None else (layers,))
             if d > 1 or which == "last" or layers is not None
         ]
-        found.append(recipes)
-    return found
+        for code, kinds in dict.fromkeys(pairs)
+    ]

@@ -13,7 +13,8 @@ from subquad.checks import number
 from subquad.errors import InvalidInput
 from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.common import SubquadEstimator
-from subquad.estimators.uncertainty import conformal_factor
+from subquad.estimators.interval import reach
+from subquad.estimators.recipe import NUMBERS
 from subquad.theory.duals import Array
 
 
@@ -55,6 +56,8 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
     >>> model.predict(X[100:102]).shape
     (2,)
     """
+
+    _prudence = NUMBERS
 
     def __init__(
         self,
@@ -102,12 +105,14 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         """
         X, Y = self._checked_targets(X, y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
-        self._set_unit(Y[weights > 0])
         self._growing = None
-        self._ensemble = fit_ensemble(X, Y / self._size, weights, self._choices(), validation)
+        kept = weights > 0
+        self._size = _unit(Y[kept])
+        scaled = np.where(kept[:, None], Y / self._size, 0.0)
+        self._ensemble = fit_ensemble(X, scaled, weights, self._choices(), validation)
         self._set_fitted()
         left_out = np.full(Y.shape, np.nan)
-        left_out[weights > 0] = self._ensemble.left_out.among(int(np.count_nonzero(weights)))
+        left_out[kept] = self._ensemble.left_out.among(int(kept.sum()))
         self.loo_prediction_ = self._shaped(left_out * self._size)
         return self
 
@@ -122,7 +127,6 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         X, Y = self._checked_targets(X, y, first=growing is None)
         weights, _ = self._checked_rows(len(X), sample_weight, None, least=1)
         if growing is None:
-            self._set_unit(Y[weights > 0])
             growing = self._growing = Growing(self._choices())
         self._ensemble = growing.learn(X, Y / self._size, weights)
         self._set_fitted()
@@ -150,37 +154,21 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         number("coverage", coverage, above=True, most=1.0)
         X = self._checked(X)
-        ensemble = self._ensemble
-        left_out = ensemble.left_out
-        if not len(left_out.rows):
-            raise InvalidInput("no row was predicted before it was learned: fit more rows first")
-        residuals = left_out.targets - left_out.predictions
-        deviations = ensemble.left_out_deviation()
-        factors = np.array(
-            [
-                conformal_factor(residuals[:, c], deviations[:, c], coverage)
-                for c in range(residuals.shape[1])
-            ]
-        )
-        middle = ensemble.predict(X) * self._size
-        reach = factors * ensemble.deviation(X) * self._size
-        return self._shaped(middle - reach), self._shaped(middle + reach)
+        middle = self._ensemble.predict(X) * self._size
+        around = reach(self._ensemble, X, coverage) * self._size
+        return self._shaped(middle - around), self._shaped(middle + around)
 
     def _checked_targets(self, X: Any, y: Any, *, first: bool = True) -> tuple[Array, Array]:
-        """Return inputs, and targets as n×C."""
+        """Return inputs, and targets as n×C; the first ones decide their unit."""
         X, y = self._checked_pair(X, y, multi_output=True, first=first)
         target = np.asarray(y, dtype=np.float64)
         Y = target[:, None] if target.ndim == 1 else target
         if first:
             self._single = target.ndim == 1
+            self._size = _unit(Y)
         elif Y.shape[1] != len(self._size):
             raise InvalidInput(f"y must have {len(self._size)} outputs as before, got {Y.shape[1]}")
         return X, Y
-
-    def _set_unit(self, Y: Array) -> None:
-        """Let the first rows that count decide the targets' unit."""
-        size = np.abs(Y).max(axis=0)
-        self._size = np.where(size > 0, size, 1.0)
 
     def _left_out_score(self) -> float:
         """R² of rows predicted without them."""
@@ -199,3 +187,9 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _unit(Y: Array) -> Array:
+    """Return what each output is divided by, so that squares of large targets are safe."""
+    size = np.abs(Y).max(axis=0)
+    return np.where(size > 0, size, 1.0)

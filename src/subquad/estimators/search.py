@@ -23,7 +23,7 @@ from subquad.estimators.evidence import (
     kernel,
     most_evident,
 )
-from subquad.estimators.recipe import SPREADS, Recipe
+from subquad.estimators.recipe import Prudence, Recipe
 from subquad.theory.duals import Array, Integers
 from subquad.training.leaveout import foretold, leave_one_out
 
@@ -36,7 +36,7 @@ MARGIN = 2.0
 ALL_LAYERS_MARGIN = 0.05
 """The same per row for training all layers, which costs far more."""
 STEPS = {0.0: 12, 0.4: 25, 1.0: 20}
-NOISES = (1.0, 4.0, 16.0)
+DEPENDENT = (1.0, 4.0, 16.0)
 """Where rows depend on each other, evidence takes what they share for signal: noise this many
 times as large is tried, too, and judged by what is left out."""
 
@@ -48,6 +48,7 @@ class Candidate:
     Attributes:
         recipe, settings, encoding: what was found.
         cost: minus its log evidence.
+        error: mean squared error of the rows left out.
         left_out: n×C; rows not judged are NaN.
     """
 
@@ -55,6 +56,7 @@ class Candidate:
     settings: Settings
     encoding: Encoding
     cost: float
+    error: float
     left_out: Array
 
 
@@ -86,6 +88,7 @@ def candidates(
     Y: Array,
     weights: Array,
     validation: Validation,
+    prudence: Prudence,
     *,
     noise: float | None,
     metric: str,
@@ -98,6 +101,7 @@ def candidates(
         families: networks to choose from, see :func:`subquad.estimators.recipe.families`.
         X, Y, weights: standardised inputs, targets without their mean, sample weights.
         validation: what is left out together.
+        prudence: how far left-out predictions and evidence are trusted.
         noise: relative to the kernel's diagonal, where it is given.
         metric: "equal" leaves learned scales out, "learned" leaves equal ones out, "auto" neither.
         seed: of the rows that are drawn where there are many.
@@ -115,14 +119,19 @@ def candidates(
         tell(f"input scales for {type(base.activation).__name__} on {base.encoding} inputs")
         start = Settings(np.full(d, -0.5 * math.log(d)), -2.0)
         settings: list[tuple[Recipe, Settings, float]] = []
-        for spread in (0.0,) if metric == "equal" or d == 1 else (0.0, *SPREADS):
+        for spread in (0.0,) if metric == "equal" or d == 1 else prudence.spreads:
             start, cost = _climb(few, base.freed(spread), start, noise, STEPS[spread])
             settings.append((base.freed(spread), start, cost))
         if metric == "learned" and d > 1:
             settings = settings[1:]
         settings = _restructured(family, settings, drawn(few, STRUCTURE_ROWS, seed), noise)
-        for recipe, chosen, cost in settings:
-            found.append(_judged(recipe, chosen, encoding, cost, task, validation, noise))
+        judged = [
+            _judged(recipe, chosen, encoding, cost, task, validation, prudence, noise)
+            for recipe, chosen, cost in settings
+        ]
+        if prudence.earned < 1:
+            judged = [_earned(judged, prudence.earned)]
+        found.extend(judged)
     return found
 
 
@@ -189,22 +198,30 @@ def _judged(
     cost: float,
     task: Task,
     validation: Validation,
+    prudence: Prudence,
     noise: float | None,
 ) -> Candidate:
     """Predict left-out rows; where rows depend on each other, by the best of several noises."""
     rows = task.rows(settings.scales)
     K = torch.from_numpy(kernel(recipe.profile, rows))
-    best: Candidate | None = None
-    least = math.inf
-    for factor in NOISES if validation.dependent and noise is None else (1.0,):
-        tried = replace(settings, noise=min(settings.noise + math.log(factor), LOUDEST))
-        left_out = left_out_by(K, tried.relative_noise, task, validation)
+    quiet = (
+        settings.noise if noise is not None else max(settings.noise, math.log(prudence.quietest))
+    )
+    several = DEPENDENT if validation.dependent else prudence.noises
+    tried = []
+    for factor in several if noise is None else (1.0,):
+        louder = replace(settings, noise=min(quiet + math.log(factor), LOUDEST))
+        left_out = left_out_by(K, louder.relative_noise, task, validation)
         seen = np.isfinite(left_out).all(axis=1)
         error = float((task.weights[seen, None] * (left_out - task.Y)[seen] ** 2).mean())
-        if error < least:
-            best, least = Candidate(recipe, tried, encoding, cost, left_out), error
-    assert best is not None
-    return best
+        tried.append(Candidate(recipe, louder, encoding, cost, error, left_out))
+    return min(tried, key=lambda candidate: candidate.error)
+
+
+def _earned(judged: list[Candidate], share: float) -> Candidate:
+    """Return equal scales, unless learned ones leave less than a share of their squared error."""
+    first, best = judged[0], min(judged, key=lambda candidate: candidate.error)
+    return best if best.error < share * first.error else first
 
 
 def left_out_by(K: torch.Tensor, noise: float, task: Task, validation: Validation) -> Array:

@@ -67,6 +67,7 @@ class Stream:
         anchors: standardised inputs of the anchors.
         outputs: C.
         width, weights, seed: of the networks; ``width`` None is what suits each.
+        towards_equal: pull of the blend.
         scaling, offset: of inputs and targets.
         candidates, searched: all that were judged, and the seconds that it took.
     """
@@ -80,14 +81,19 @@ class Stream:
         width: int | None,
         weights: str,
         seed: int,
+        towards_equal: float,
         scaling: Scaling,
         offset: Array,
         candidates: list[Candidate],
         searched: float,
     ) -> None:
-        self._scaling, self._offset = scaling, offset
+        self._scaling, self._offset, self._pull = scaling, offset, towards_equal
         self._candidates, self._searched = candidates, searched
         self._began = time.perf_counter()
+        widths = [
+            min(default_width(candidate.recipe, 1), MOST_WIDTH) if width is None else width
+            for candidate in picked[:MEMBERS]
+        ]
         self._parts = [
             Anchored(
                 replace(candidate.recipe, layers="last"),
@@ -95,11 +101,13 @@ class Stream:
                 candidate.encoding,
                 anchors,
                 outputs,
-                width=min(default_width(candidate.recipe), MOST_WIDTH) if width is None else width,
+                width=min(default_width(candidate.recipe, 1), MOST_WIDTH)
+                if width is None
+                else width,
                 weights=weights,
                 seed=seed,
             )
-            for candidate in picked[:MEMBERS]
+            for candidate, neurons in zip(picked[:MEMBERS], widths, strict=True)
         ]
         self._anchors = anchors
         self._targets = np.zeros((0, outputs))
@@ -144,7 +152,7 @@ class Stream:
             inputs = np.zeros((0, self._anchors.shape[1]))
             left_out = LeftOut(np.zeros(0, np.int64), none, none, np.zeros(0), inputs)
         else:
-            weights = blend(judged.parts, judged.Y, judged.counts)
+            weights = blend(judged.parts, judged.Y, judged.counts, self._pull)
             left_out = LeftOut(
                 judged.rows if order is None else order[judged.rows],
                 self._offset + np.tensordot(weights, judged.parts, 1),

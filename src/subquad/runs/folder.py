@@ -11,27 +11,31 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as field_of
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import safetensors.torch
-import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from subquad.checks import choice
 from subquad.errors import InvalidInput
 from subquad.runs.atomic import plain, replacing, write_json, write_text
+from subquad.runs.ensemble import EnsembleModel
+from subquad.runs.model import Model
+from subquad.runs.network import NetworkModel
 from subquad.tables.fields import field, known_only
 from subquad.tables.prepare import Preparation
 from subquad.tables.table import Numbers, Table
 from subquad.tables.target import Target
-from subquad.training import load_result
 
 FORMAT = "subquad-run"
-VERSION = 1
+VERSION = 2
 CONFIG, MODEL, METRICS, REPORT = "config.json", "model.safetensors", "metrics.jsonl", "report.html"
+
+MODELS: dict[str, type[Model]] = {kind.kind: kind for kind in (EnsembleModel, NetworkModel)}
 
 _KEYS = {
     "format",
@@ -42,6 +46,7 @@ _KEYS = {
     "summary",
     "preparation",
     "target",
+    "kind",
     "model",
     "model_sha256",
     "tensors",
@@ -50,11 +55,19 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions for the rows of a table, and class probabilities (n, classes) if any."""
+    """Predictions for the rows of a table.
+
+    Attributes:
+        values: n numbers, or names of classes.
+        probabilities: n×classes, where there are classes.
+        classes: their names.
+        more: further columns by name: "std", "lower" and "upper" where they were asked for.
+    """
 
     values: npt.NDArray[Any]
     probabilities: Numbers | None
     classes: tuple[str, ...]
+    more: Mapping[str, Numbers] = field_of(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,7 @@ class Run:
     summary: Mapping[str, Any]
     preparation: Preparation
     target: Target
+    kind: str
     model: Mapping[str, Any]
     model_sha256: str = ""
     tensors: tuple[str, ...] = ()
@@ -95,6 +109,7 @@ class Run:
             summary=field(stored, "summary", dict, where),
             preparation=Preparation.from_dict(field(stored, "preparation", dict, where)),
             target=Target.from_dict(field(stored, "target", dict, where)),
+            kind=choice("kind of model", field(stored, "kind", str, where), MODELS),
             model=field(stored, "model", dict, where),
             model_sha256=field(stored, "model_sha256", str, where),
             tensors=tuple(map(str, field(stored, "tensors", list, where))),
@@ -119,6 +134,7 @@ class Run:
             "summary": dict(self.summary),
             "preparation": self.preparation.to_dict(),
             "target": self.target.to_dict(),
+            "kind": self.kind,
             "model": dict(self.model),
             "model_sha256": digest,
             "tensors": sorted(tensors),
@@ -135,8 +151,8 @@ class Run:
             records.append(record)
         return records
 
-    def scores(self, table: Table) -> Numbers:
-        """What the network says for each row, in training units."""
+    def load_model(self) -> Model:
+        """Read and check what predicts."""
         path = self.folder / MODEL
         if not path.is_file():
             raise InvalidInput(f"{path} is missing: the folder is incomplete; fit again")
@@ -149,19 +165,44 @@ class Run:
             tensors = safetensors.torch.load_file(str(path))
             if set(tensors) != set(self.tensors):
                 raise KeyError(*(set(tensors) ^ set(self.tensors)))
-            fitted = load_result(dict(self.model), tensors)
-        except (SafetensorError, KeyError, TypeError, RuntimeError) as error:
-            raise InvalidInput(f"{path} does not fit {CONFIG} ({error}): fit again") from error
-        rows = torch.from_numpy(self.preparation.transform(table))
-        out = fitted.predict(rows)
-        return np.asarray(torch.as_tensor(out).double().numpy(), dtype=np.float64)
+            return MODELS[self.kind].load(dict(self.model), tensors, self.target)
+        except (
+            SafetensorError,
+            KeyError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            AttributeError,
+            OverflowError,
+        ) as error:
+            words = str(error) if isinstance(error, InvalidInput) else repr(error)
+            raise InvalidInput(f"{path} does not fit {CONFIG}: {words}; fit again") from error
 
-    def predict(self, table: Table) -> Prediction:
-        """Predictions for new rows; the target column need not be there."""
-        scores = self.scores(table)
+    def predict(
+        self, table: Table, *, std: bool = False, interval: float | None = None
+    ) -> Prediction:
+        """Predict new rows; the target column need not be there.
+
+        Args:
+            table: the rows.
+            std: add the deviation of every prediction.
+            interval: add the ends of intervals that hold this share of new targets.
+        """
         classes = self.target.classes
-        probabilities = self.target.probabilities(scores) if classes else None
-        return Prediction(self.target.decode(scores), probabilities, classes)
+        if (std or interval is not None) and classes:
+            raise InvalidInput(
+                "--std and --interval go with regression; classes have probabilities"
+            )
+        model, features = self.load_model(), self.preparation.features(table)
+        scores = model.scores(features)
+        values, more = self.target.decode(scores), {}
+        if std:
+            more["std"] = model.deviation(features) * self.target.scale
+        if interval is not None:
+            reach = model.reach(features, interval) * self.target.scale
+            more |= {"lower": values - reach, "upper": values + reach}
+        probabilities = model.probabilities(scores) if classes else None
+        return Prediction(values, probabilities, classes, more)
 
 
 def claim_folder(path: str | os.PathLike[str]) -> Path:

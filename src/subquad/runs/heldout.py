@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from subquad.runs.fit import Fitted, Prepared, predictions_record
+from subquad.runs.fit import predictions_record
+from subquad.runs.model import Fitted, Prepared
 from subquad.tables.baselines import ALPHAS
 from subquad.tables.table import Numbers, Table
 
@@ -18,7 +18,6 @@ from subquad.tables.table import Numbers, Table
 class HeldOut:
     """Rows that the network never saw, prepared as its training rows were."""
 
-    rows: Numbers
     features: Numbers
     labels: npt.NDArray[Any]
 
@@ -31,7 +30,6 @@ def split(table: Table, target: str, *, share: float, seed: int) -> tuple[Prepar
     others = table.take(order[:count])
     features = others.without(target)
     return training, HeldOut(
-        training.preparation.transform(features),
         training.preparation.features(features),
         training.target.labels(others),
     )
@@ -42,9 +40,8 @@ def summarise_heldout(fitted: Fitted, test: HeldOut) -> tuple[dict[str, Any], di
     from sklearn.linear_model import RidgeCV
 
     data, target = fitted.data, fitted.data.target
-    scores = fitted.result.predict(torch.from_numpy(test.rows).to(torch.float32))
-    predictions = target.decode(scores.double().numpy())
-    plain = RidgeCV(alphas=ALPHAS).fit(data.preparation.features(data.table), data.values)
+    predictions = target.decode(fitted.model.scores(test.features))
+    plain = RidgeCV(alphas=ALPHAS).fit(data.features, data.values)
     mean = np.broadcast_to(data.values.mean(axis=0), (len(test.labels), *data.values.shape[1:]))
     summary = {
         "task": target.task,
@@ -53,9 +50,9 @@ def summarise_heldout(fitted: Fitted, test: HeldOut) -> tuple[dict[str, Any], di
             "mean": target.score(test.labels, target.decode(mean)),
             "ridge": target.score(test.labels, target.decode(plain.predict(test.features))),
         },
-        "iterations": len(fitted.result.residuals) - 1,
+        "iterations": fitted.iterations,
         "seconds": fitted.seconds,
-        "status": fitted.result.status,
-        "remedy": fitted.result.remedy,
+        "status": fitted.status,
+        "remedy": fitted.remedy,
     }
     return summary, predictions_record("held out", target, test.labels, predictions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fcfcfb; --ink: #1b1b1a; --soft: #5a5a57;
@@ -28,6 +29,7 @@ figure { margin: .6rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
 .chart text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 .grid { stroke: var(--line); } .axis { stroke: var(--soft); }
 .line polyline { fill: none; stroke-width: 2; } .dashed polyline { stroke-dasharray: 7 4; }
+.bar { fill: var(--series-1); }
 .line circle { stroke: none; } .points circle { stroke: none; fill-opacity: .55; }
 .reference polyline { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 2 4; }
 .reference.dashed polyline { stroke-dasharray: 9 4; }
@@ -108,6 +110,28 @@ def figure(chart: str, caption: str, numbers: str) -> str:
         f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
         f"<details open><summary>The numbers</summary>{numbers}</details>"
     )
+
+
+MAX_ROWS = 40
+"""Rows of a table of numbers at most."""
+
+
+def some(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return rows at equal distances, and the last, where there are many."""
+    step = -(-len(rows) // MAX_ROWS)
+    return [row for i, row in enumerate(rows) if i % max(step, 1) == 0 or i == len(rows) - 1]
+
+
+def thinned(caption: str, rows: Sequence[object]) -> str:
+    """Return a caption that says so where rows are left out."""
+    if len(rows) <= MAX_ROWS:
+        return caption
+    return f"{caption}; one row in {-(-len(rows) // MAX_ROWS)} of {len(rows)}"
+
+
+def value(stored: Any) -> float:
+    """A stored number; null stands for one that was not finite."""
+    return float("nan") if stored is None else float(stored)
 
 
 def _slug(head: str) -> str:

@@ -11,11 +11,13 @@ from subquad.runs.folder import Prediction
 
 
 def write_predictions(path: Path, prediction: Prediction) -> None:
-    """Write a CSV: row number from 0, prediction, and one probability column a class."""
+    """Write a CSV: row number from 0, prediction, what more there is, one probability a class."""
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
-    writer.writerow(["row", "prediction", *(f"proba_{name}" for name in prediction.classes)])
+    shares = [f"proba_{name}" for name in prediction.classes]
+    writer.writerow(["row", "prediction", *prediction.more, *shares])
+    more = list(zip(*(column.tolist() for column in prediction.more.values()), strict=True))
     for row, value in enumerate(prediction.values.tolist()):
-        shares = [] if prediction.probabilities is None else prediction.probabilities[row].tolist()
-        writer.writerow([row, value, *shares])
+        given = [] if prediction.probabilities is None else prediction.probabilities[row].tolist()
+        writer.writerow([row, value, *(more[row] if more else ()), *given])
     write_text(path, content.getvalue())

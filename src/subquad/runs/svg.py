@@ -102,6 +102,27 @@ def scatter_chart(points: Series, *, label: str, x_label: str, y_label: str) -> 
     return _frame(marks, both, both, label=label, x_label=x_label, y_label=y_label)
 
 
+def bar_chart(names: Sequence[str], values: Sequence[float], *, label: str, unit: str) -> str:
+    """Horizontal bars from 0, the name left of each and its value at its end."""
+    most = max([v for v in values if math.isfinite(v)] or [0.0]) or 1.0
+    left, step, room = 200, 24, WIDTH - 200 - 70
+    parts = []
+    for i, (name, value) in enumerate(zip(names, values, strict=True)):
+        top = TOP + i * step
+        length = room * max(value, 0.0) / most if math.isfinite(value) else 0.0
+        shown = name if len(name) <= 26 else f"{name[:25]}…"
+        parts.append(
+            f'<text x="{left - 8}" y="{top + 13}" text-anchor="end">{escape(shown)}</text>'
+            f'<rect class="bar" x="{left}" y="{top}" width="{length:.1f}" height="18">'
+            f"<title>{escape(name)}: {number(value)} {unit}</title></rect>"
+            f'<text x="{left + length + 6:.1f}" y="{top + 13}">{number(value)} {unit}</text>'
+        )
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {2 * TOP + step * len(names)}" role="img" '
+        f'aria-label="{escape(label, quote=True)}">{"".join(parts)}</svg>'
+    )
+
+
 def number(value: float | None) -> str:
     """A number for people: four significant digits, no needless zeros."""
     if value is None or not math.isfinite(value):

@@ -55,13 +55,15 @@ def read_npz(path: Path) -> Table:
 def _from_numpy(name: str, array: np.ndarray[Any, Any], source: str) -> Column:
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
+    if array.dtype.kind == "M":
+        array = np.where(np.isnat(array), "", np.datetime_as_string(array))
     if array.dtype.kind in "US":
         try:
             return _text([str(value) for value in array.astype(np.str_).tolist()])
         except UnicodeDecodeError as error:
             raise InvalidInput(f"{source}: array {name!r} is not ASCII: save it as str") from error
     raise InvalidInput(
-        f"{source}: array {name!r} has type {array.dtype}: give numbers, booleans or text"
+        f"{source}: array {name!r} has type {array.dtype}: give numbers, booleans, text or dates"
     )
 
 

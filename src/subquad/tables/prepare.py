@@ -1,123 +1,49 @@
-"""From a table of numbers and text to rows of unit length, the same way every time.
+"""From a table to features, the same way every time.
 
 Numbers: the median stands in for what is missing, beside a 0/1 column that says so where that
 happens; then mean 0 and deviation 1. Text: one 0/1 column a category, at most
 ``MAX_CATEGORIES`` of those seen at least twice; anything else, unknown or missing, is all
-zeros. Columns that tell nothing are dropped. A constant 1 is appended, and every row divided
-by its length (section 1 of the mathematics).
+zeros. Dates: see :mod:`subquad.tables.dates`. Columns that tell nothing, and columns that repeat
+another, are dropped.
+
+One network sees unit rows: a constant 1 is appended, and every row divided by its length
+(section 1 of the mathematics). Estimators scale features themselves.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from subquad.errors import InvalidInput
+from subquad.tables.columns import NumberColumn, TextColumn
+from subquad.tables.dates import DateColumn, are_dates
 from subquad.tables.fields import field, known_only
-from subquad.tables.table import Column, Numbers, Table, missing_in, parse_number
+from subquad.tables.table import Column, Numbers, Table
 
-MAX_CATEGORIES = 50
-LARGEST = 1e100  # deviations from the mean beyond which a value counts as this many
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """How one column of numbers is prepared."""
-
-    name: str
-    median: float
-    mean: float
-    scale: float  # 0: the value is constant and only its absence tells something
-    missing: bool  # whether a 0/1 column for missing values follows
-
-    @classmethod
-    def fit(cls, name: str, values: Numbers) -> NumberColumn:
-        """Learn the median, mean and deviation of a column."""
-        absent = np.isnan(values)
-        if absent.all():
-            return cls(name, 0.0, 0.0, 0.0, False)
-        median = float(np.median(values[~absent]))
-        mean, scale = location_and_scale(np.where(absent, median, values))
-        return cls(name, median, mean, scale, bool(absent.any()))
-
-    @property
-    def width(self) -> int:
-        """Number of features that it becomes."""
-        return int(self.scale > 0) + int(self.missing)
-
-    def transform(self, table: Table) -> Numbers:
-        """The features, rows × width."""
-        values = _as_numbers(table, self.name)
-        absent = np.isnan(values)
-        parts = []
-        if self.scale > 0:
-            filled = np.where(absent, self.median, values)
-            with np.errstate(over="ignore"):
-                standard = (filled - self.mean) / self.scale
-            parts.append(np.clip(standard, -LARGEST, LARGEST))
-        if self.missing:
-            parts.append(absent.astype(np.float64))
-        return np.stack(parts, axis=1)
-
-
-@dataclass(frozen=True)
-class TextColumn:
-    """How one column of text is prepared."""
-
-    name: str
-    categories: tuple[str, ...]
-    missing: bool
-
-    @classmethod
-    def fit(cls, name: str, values: list[str | None]) -> TextColumn:
-        """Keep the most frequent categories that are seen at least twice."""
-        counts = Counter(value for value in values if value is not None)
-        absent = sum(value is None for value in values)
-        frequent = sorted(
-            (value for value, count in counts.items() if count > 1),
-            key=lambda value: (-counts[value], value),
-        )[:MAX_CATEGORIES]
-        if len(counts) == 1 and not absent:
-            frequent = []
-        return cls(name, tuple(sorted(frequent)), 0 < absent < len(values))
-
-    @property
-    def width(self) -> int:
-        """Number of features that it becomes."""
-        return len(self.categories) + int(self.missing)
-
-    def transform(self, table: Table) -> Numbers:
-        """The features, rows × width."""
-        values = _as_text(table, self.name)
-        features = np.zeros((len(values), self.width))
-        position = {category: j for j, category in enumerate(self.categories)}
-        for i, value in enumerate(values):
-            if value is None:
-                features[i, len(self.categories) :] = 1.0
-            elif value in position:
-                features[i, position[value]] = 1.0
-        return features
+Prepared = NumberColumn | TextColumn | DateColumn
+KINDS: dict[str, type[Prepared]] = {
+    kind.kind: kind for kind in (NumberColumn, TextColumn, DateColumn)
+}
 
 
 @dataclass(frozen=True)
 class Preparation:
     """Everything learned from the training table that new rows need."""
 
-    columns: tuple[NumberColumn | TextColumn, ...]
+    columns: tuple[Prepared, ...]
     dropped: tuple[str, ...] = ()
+    repeated: tuple[tuple[str, str], ...] = ()  # a column, and the one that it repeats
 
     @classmethod
     def fit(cls, table: Table) -> Preparation:
         """Learn the preparation of a table of features."""
+        repeated = _repeated(table)
         fitted = [
-            NumberColumn.fit(name, column)
-            if isinstance(column, np.ndarray)
-            else TextColumn.fit(name, column)
-            for name, column in table.columns.items()
+            _fit(name, column) for name, column in table.columns.items() if name not in repeated
         ]
         kept = tuple(column for column in fitted if column.width)
         if not kept:
@@ -125,7 +51,24 @@ class Preparation:
                 f"{table.source} has no feature to learn from: every column is constant, "
                 "missing, or text that never repeats; add a column that varies"
             )
-        return cls(kept, tuple(column.name for column in fitted if not column.width))
+        dropped = [column.name for column in fitted if not column.width]
+        # What repeats a column that tells nothing tells nothing, too.
+        dropped += [name for name, other in repeated.items() if other in dropped]
+        return cls(
+            kept,
+            tuple(name for name in table.columns if name in dropped),
+            tuple(pair for pair in repeated.items() if pair[0] not in dropped),
+        )
+
+    def notes(self) -> list[str]:
+        """Lines that say which columns are left out, and why."""
+        lines = []
+        if self.dropped:
+            lines.append(f"columns that tell nothing: {', '.join(self.dropped)}")
+        if self.repeated:
+            pairs = ", ".join(f"{name} ({other})" for name, other in self.repeated)
+            lines.append(f"columns that repeat others: {pairs}")
+        return lines
 
     @property
     def width(self) -> int:
@@ -134,8 +77,8 @@ class Preparation:
 
     @property
     def text_columns(self) -> frozenset[str]:
-        """Columns that hold categories, for :func:`subquad.tables.read.read_table`."""
-        return frozenset(c.name for c in self.columns if isinstance(c, TextColumn))
+        """Columns that hold categories or dates, for :func:`subquad.tables.read.read_table`."""
+        return frozenset(c.name for c in self.columns if not isinstance(c, NumberColumn))
 
     def features(self, table: Table) -> Numbers:
         """The features before the constant and the unit length, rows × (width - 1)."""
@@ -151,25 +94,20 @@ class Preparation:
 
     def transform(self, table: Table) -> Numbers:
         """Rows of unit length, rows × width."""
-        features = self.features(table)
-        rows = np.concatenate([features, np.ones((len(features), 1))], axis=1)
-        largest = np.abs(rows).max(axis=1, keepdims=True)  # at least 1, so that squares are safe
-        rows = rows / largest
-        unit: Numbers = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        return unit
+        return unit_rows(self.features(table))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        kinds = {NumberColumn: "number", TextColumn: "text"}
         return {
-            "columns": [{"kind": kinds[type(column)], **asdict(column)} for column in self.columns],
+            "columns": [column.to_dict() for column in self.columns],
             "dropped": list(self.dropped),
+            "repeated": [list(pair) for pair in self.repeated],
         }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Preparation:
         """Rebuild what :meth:`to_dict` gave, or say which field is wrong."""
-        known_only(stored, {"columns", "dropped"}, "preparation")
+        known_only(stored, {"columns", "dropped", "repeated"}, "preparation")
         columns = tuple(
             _column_from(entry, f"preparation.columns[{i}]")
             for i, entry in enumerate(field(stored, "columns", list, "preparation"))
@@ -179,72 +117,46 @@ class Preparation:
         dropped = field(stored, "dropped", list, "preparation")
         if not all(isinstance(name, str) for name in dropped):
             raise InvalidInput("preparation.dropped must hold names: the file is damaged")
-        return cls(columns, tuple(dropped))
+        pairs = field(stored, "repeated", list, "preparation")
+        if not all(
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, str) for n in pair)
+            for pair in pairs
+        ):
+            raise InvalidInput("preparation.repeated must hold pairs of names: the file is damaged")
+        return cls(columns, tuple(dropped), tuple((name, other) for name, other in pairs))
 
 
-def location_and_scale(values: Numbers) -> tuple[float, float]:
-    """Mean and deviation; deviation 0 where rounding alone makes the values differ.
-
-    Values are divided by the largest first, since squares of 1e200 overflow.
-    """
-    largest = float(np.abs(values).max())
-    if largest == 0:
-        return 0.0, 0.0
-    relative = values / largest
-    mean, scale = float(relative.mean()), float(relative.std())
-    if scale < 1e-14:
-        scale = 0.0
-    return mean * largest, scale * largest
+def unit_rows(features: Numbers) -> Numbers:
+    """Append a constant 1 to features and divide every row by its length."""
+    rows = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    largest = np.abs(rows).max(axis=1, keepdims=True)  # at least 1, so that squares are safe
+    rows = rows / largest
+    unit: Numbers = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
 
 
-def _column_from(entry: Any, where: str) -> NumberColumn | TextColumn:
+def _fit(name: str, column: Column) -> Prepared:
+    if isinstance(column, np.ndarray):
+        return NumberColumn.fit(name, column)
+    return DateColumn.fit(name, column) if are_dates(column) else TextColumn.fit(name, column)
+
+
+def _repeated(table: Table) -> dict[str, str]:
+    """Return columns whose cells all equal those of an earlier one, and which that is."""
+    first: dict[bytes | tuple[str | None, ...], str] = {}
+    found = {}
+    for name, column in table.columns.items():
+        # Adding 0 makes -0 the same as 0.
+        cells = (column + 0.0).tobytes() if isinstance(column, np.ndarray) else tuple(column)
+        if first.setdefault(cells, name) != name:
+            found[name] = first[cells]
+    return found
+
+
+def _column_from(entry: Any, where: str) -> Prepared:
     if not isinstance(entry, Mapping):
         raise InvalidInput(f"{where} must be an object: the file is damaged")
     kind = field(entry, "kind", str, where)
-    name, missing = field(entry, "name", str, where), field(entry, "missing", bool, where)
-    if kind == "number":
-        known_only(entry, {"kind", "name", "median", "mean", "scale", "missing"}, where)
-        median, mean, scale = (
-            field(entry, key, float, where) for key in ("median", "mean", "scale")
-        )
-        number = NumberColumn(name, median, mean, scale, missing)
-        if scale < 0 or not number.width:
-            raise InvalidInput(f"{where}.scale is {scale}: must be positive; the file is damaged")
-        return number
-    if kind != "text":
-        raise InvalidInput(f"{where}.kind is {kind!r}: must be 'number' or 'text'")
-    known_only(entry, {"kind", "name", "categories", "missing"}, where)
-    categories = field(entry, "categories", list, where)
-    if not all(isinstance(c, str) for c in categories) or len(set(categories)) < len(categories):
-        raise InvalidInput(f"{where}.categories must hold different names: the file is damaged")
-    return TextColumn(name, tuple(categories), missing)
-
-
-def _as_numbers(table: Table, name: str) -> Numbers:
-    column = table.column(name)
-    if isinstance(column, np.ndarray):
-        return column
-    values = np.full(len(column), np.nan)
-    for i, value in enumerate(column):
-        try:
-            values[i] = parse_number(value)
-        except ValueError:
-            values[i] = np.inf
-        if np.isinf(values[i]):
-            raise InvalidInput(
-                f"{table.source}: column {name!r} held numbers when the model was fitted; "
-                f"{table.place(i)} holds {str(value)[:40]!r}: give a number or leave it empty"
-            )
-    return values
-
-
-def _as_text(table: Table, name: str) -> list[str | None]:
-    column: Column = table.column(name)
-    if not isinstance(column, np.ndarray):
-        return column
-    if missing_in(column).all():
-        return [None] * len(column)
-    raise InvalidInput(
-        f"{table.source}: column {name!r} held text when the model was fitted and holds numbers "
-        "here: give the same categories as text"
-    )
+    if kind not in KINDS:
+        raise InvalidInput(f"{where}.kind is {kind!r}: must be one of {', '.join(sorted(KINDS))}")
+    return KINDS[kind].from_dict(entry, where)

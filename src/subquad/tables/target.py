@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from subquad.errors import InvalidInput, unknown_name
+from subquad.tables.columns import location_and_scale
 from subquad.tables.fields import field, known_only
-from subquad.tables.prepare import location_and_scale
 from subquad.tables.table import Column, Numbers, Table, missing_in
 
 MAX_GUESSED_CLASSES = 10

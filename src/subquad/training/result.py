@@ -97,8 +97,16 @@ def load_result(
     config: Mapping[str, object],
     tensors: Mapping[str, Tensor],
     device: torch.device | str | None = None,
+    base: WideNet | None = None,
 ) -> Predictor:
-    """Return the predictor that :meth:`Predictor.state` described."""
+    """Return the predictor that :meth:`Predictor.state` described.
+
+    Args:
+        config, tensors: what it gave.
+        device: to put it on.
+        base: the network without its change, where it is there already: several predictors may
+            share its frozen weights.
+    """
     if not isinstance(config.get("net"), Mapping) or not isinstance(config.get("centred"), bool):
         raise InvalidInput("a saved result must hold 'net' (an object) and 'centred' (true/false)")
     if config.get("tensors") != sorted(tensors):
@@ -106,10 +114,12 @@ def load_result(
             f"a saved result must come with the tensors {config.get('tensors')}, "
             f"got {sorted(tensors)}"
         )
-    base = WideNet.from_config(config["net"], device)  # type: ignore[arg-type]
+    if base is None:
+        base = WideNet.from_config(config["net"], device)  # type: ignore[arg-type]
+    layers = base.layers
 
     def part(prefix: str) -> WideNet:
-        net = base.with_layers([layer.fork("never") for layer in base.layers])
+        net = base.with_layers([layer.fork("never") for layer in layers])
         own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         net.load_change_state(own)
         return net
