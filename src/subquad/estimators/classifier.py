@@ -92,10 +92,10 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         check_classification_targets(y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
         self.classes_ = np.unique(y)
-        kept = weights > 0
         labels = np.searchsorted(self.classes_, y)
-        self._check_classes(labels[kept])
         weights = weights * self._class_weights(y)[labels]
+        kept = weights > 0
+        self._check_classes(labels[kept])
         Y = self._signs(labels)
         self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
         self._growing = Growing(self._choices(), (X, Y, weights))
@@ -127,7 +127,7 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
             self.classes_ = np.unique(classes)
         strange = np.setdiff1d(y, self.classes_)
         if len(strange):
-            raise InvalidInput(f"y holds {strange[0]!r}, which classes did not name")
+            raise InvalidInput(f"y holds {strange.tolist()[0]!r}, which classes did not name")
         labels = np.searchsorted(self.classes_, y)
         if first:
             self._check_classes(labels)
