@@ -1,4 +1,4 @@
-"""The README's Python examples run as they stand."""
+"""The Python examples of README and docs run as they stand."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = [ROOT / "README.md", ROOT / "docs" / "estimators.md"]
+BLOCKS = [
+    block
+    for page in PAGES
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+]
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_example_runs(number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(BLOCKS[number], f"README block {number}", "exec"), {})
+    exec(compile(BLOCKS[number], f"block {number}", "exec"), {})
     assert capsys.readouterr().out
 
 

@@ -2,7 +2,10 @@
 
 import json
 import math
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,6 +92,21 @@ def test_a_second_run_computes_nothing(result, cache):
     assert again["computed"] == 0
     assert again["rows"] == result["rows"]
     assert again["mean_rank"] == result["mean_rank"]
+
+
+def test_results_from_elsewhere_count(result, cache, tmp_path):
+    script = Path(__file__).parents[2] / "benchmarks" / "cells.py"
+    listed = subprocess.run(
+        [sys.executable, script, cache], capture_output=True, text=True, check=True
+    )
+    ledger = tmp_path / "cells.jsonl"
+    ledger.write_text(listed.stdout)
+    told = run(quick=True, peers=PEERS, cache=tmp_path, ledger=ledger, jobs=0, quiet=True)
+    assert told["missing_cells"] == 0
+    assert told["rows"] == result["rows"]
+    ledger.write_text("{}\n")
+    with pytest.raises(InvalidInput, match=r"no list of cells.*cells\.py writes one"):
+        run(quick=True, peers=PEERS, cache=tmp_path, ledger=ledger, jobs=0, quiet=True)
 
 
 def test_a_stopped_run_goes_on(result, cache, capsys):

@@ -20,7 +20,7 @@ SURFACE = {
     "predict": "DIR DATA --out --std --interval --threads --json --quiet -q --verbose -v",
     "report": "DIR --verbose -v",
     "bench": "NAME --quick --method --width --samples --depth --shift --weights --size --rows "
-    "--jobs --peers --data --repeats --cache --seed --threads --json --verbose -v",
+    "--jobs --peers --data --repeats --cache --ledger --seed --threads --json --verbose -v",
     "env": "--json --verbose -v",
 }
 

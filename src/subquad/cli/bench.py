@@ -51,6 +51,9 @@ def bench(
     cache: Annotated[
         Path | None, typer.Option(help="Folder that keeps results (accuracy).")
     ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="File of results from elsewhere (accuracy).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed.")] = None,
     threads: Threads = None,
     json: Json = False,
@@ -82,6 +85,7 @@ def bench(
         "data": data,
         "repeats": repeats,
         "cache": cache,
+        "ledger": ledger,
         "seed": seed,
     }
     if width and "widths" in known:

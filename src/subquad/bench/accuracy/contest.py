@@ -16,6 +16,7 @@ from typing import Any
 from subquad.bench.accuracy.datasets import Data
 from subquad.bench.accuracy.peers import PEERS
 from subquad.bench.accuracy.worker import Worker
+from subquad.errors import InvalidInput
 from subquad.runs.atomic import write_json
 
 FORMAT = 1
@@ -42,6 +43,7 @@ class Contest:
     rows: int
     limit: float
     cache: Path
+    ledger: Path | None = None  # results of another machine, see benchmarks/cells.py
 
     def cells(self) -> Iterator[Cell]:
         """Repeat by repeat and fold by fold, so that a run that is stopped is balanced."""
@@ -84,14 +86,27 @@ class Contest:
 
     def known(self, cell: Cell) -> dict[str, Any] | None:
         """A stored result; None where there is none, or one made from something else."""
+        path = self.path(cell)
         try:
-            stored = json.loads(self.path(cell).read_text(encoding="utf-8"))
+            stored = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return None
+            stored = self._entries.get(path.relative_to(self.cache).as_posix())
         if not isinstance(stored, dict) or stored.get("key") != self.key(cell):
             return None
         result: dict[str, Any] = stored["result"]
         return result
+
+    @functools.cached_property
+    def _entries(self) -> dict[str, Any]:
+        if self.ledger is None:
+            return {}
+        try:
+            lines = self.ledger.read_text(encoding="utf-8").splitlines()
+            return {entry["cell"]: entry for entry in map(json.loads, lines)}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"{self.ledger} is no list of cells ({error}): benchmarks/cells.py writes one"
+            ) from None
 
     def store(self, cell: Cell, result: dict[str, Any]) -> None:
         """Write a result where the next run finds it."""

@@ -41,6 +41,7 @@ def run(
     repeats: int = 2,
     limit: float = LIMIT,
     cache: str | Path | None = None,
+    ledger: str | Path | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Measure what is not known yet and return the JSON object of `subquad bench accuracy`.
@@ -54,6 +55,7 @@ def run(
         repeats: times that the five folds are drawn.
         limit: seconds of a cell.
         cache: folder of the results.
+        ledger: file of results from elsewhere, which count where the folder has none.
         quiet: no progress.
     """
     if rows not in ROWS:
@@ -78,6 +80,7 @@ def run(
         rows=rows,
         limit=limit,
         cache=folder,
+        ledger=Path(ledger) if ledger else None,
     )
     cells = list(contest.cells())
     known = contest.results()
