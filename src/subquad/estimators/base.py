@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import math
 import time
@@ -22,6 +23,7 @@ from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.evidence import Task
 from subquad.estimators.member import default_width, train_member
 from subquad.estimators.recipe import NUMBERS, Prudence, families
+from subquad.estimators.repeats import FAINTEST, distinct
 from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate, Validation, candidates
 from subquad.estimators.stream import ANCHORS, JUDGED, SEARCHED, Stream
@@ -145,11 +147,14 @@ def fit_ensemble(
     Args:
         X: n×d, finite.
         Y: n×C.
-        weights: of the samples, at least 0; rows of weight 0 do not count at all.
+        weights: of the samples, at least 0; only their ratios count.
         choices: what is given.
         validation: what is left out together.
         tell: is told what is done.
     """
+    kept = np.flatnonzero(weights > FAINTEST * weights.max())
+    if len(kept) < len(X):
+        X, Y, weights, validation = X[kept], Y[kept], weights[kept], validation.of(kept)
     with few_threads(len(X)):
         return _fit(X, Y, weights, choices, validation, tell)
 
@@ -162,16 +167,16 @@ def _fit(
     validation: Validation,
     tell: Callable[[str], None],
 ) -> Ensemble:
-    kept = weights > 0
-    if not kept.all():
-        validation = validation.of(np.flatnonzero(kept))
-        X, Y, weights = X[kept], Y[kept], weights[kept]
     began = time.perf_counter()
+    kept, place = distinct(X, Y, validation)
+    total = np.asarray(np.bincount(place, weights), dtype=np.float64)
+    X, Y, weights, validation = X[kept], Y[kept], total / total.mean(), validation.of(kept)
     scaling = Scaling.fit(X, weights)
     offset = (weights @ Y) / weights.sum()
     scaled, Y = scaling(X), Y - offset
     if len(X) > EXACT_ROWS:
-        return _in_blocks(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
+        whole = _in_blocks(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
+        return dataclasses.replace(whole, place=place)
     found = _searched(scaled, Y, weights, choices, validation, tell)
     picked = [found[i] for i in _few(found, Y, weights, choices)]
     middle = time.perf_counter()
@@ -218,6 +223,7 @@ def _fit(
         [training for t in trained for training in t.trainings],
         found,
         (middle - began, time.perf_counter() - middle),
+        place,
     )
 
 
@@ -345,7 +351,7 @@ class Growing:
     def __init__(self, choices: Choices, kept: tuple[Array, Array, Array] | None = None) -> None:
         self._choices = choices
         self._stream: Stream | None = None
-        self._kept = kept
+        self._kept, self._unit = kept, 1.0
 
     def learn(
         self, X: Array, Y: Array, weights: Array, tell: Callable[[str], None] = log.debug
@@ -355,7 +361,7 @@ class Growing:
         X, Y, weights = X[weights > 0], Y[weights > 0], weights[weights > 0]
         if self._stream is not None:
             if len(X):
-                self._stream.learn(X, Y, weights)
+                self._stream.learn(X, Y, weights / self._unit)
             return self._stream.ensemble(None)
         if self._kept is not None:
             before = zip(self._kept, (X, Y, weights), strict=True)
@@ -363,7 +369,8 @@ class Growing:
         if len(X) < ANCHORS:
             self._kept = X, Y, weights
             return fit_ensemble(X, Y, weights, self._choices, Validation(), tell)
-        self._kept = None
+        self._kept, self._unit = None, float(weights.mean())
+        weights = weights / self._unit
         scaling, offset = Scaling.fit(X, weights), (weights @ Y) / weights.sum()
         self._stream = open_stream(
             scaling,

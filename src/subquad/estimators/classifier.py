@@ -16,6 +16,7 @@ from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.calibration import calibrate
 from subquad.estimators.common import SubquadEstimator
 from subquad.estimators.recipe import CLASSES
+from subquad.estimators.repeats import FAINTEST
 from subquad.theory.duals import Array, Integers
 
 
@@ -85,7 +86,7 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         Args:
             X: inputs.
             y: labels, numbers or text.
-            sample_weight: at least 0; a row of weight 2 counts like two rows.
+            sample_weight: at least 0; only their ratios count.
             groups: one label per row, with validation="groups".
         """
         X, y = self._checked_pair(X, y, multi_output=False)
@@ -94,14 +95,14 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         self.classes_ = np.unique(y)
         labels = np.searchsorted(self.classes_, y)
         weights = weights * self._class_weights(y)[labels]
-        kept = weights > 0
+        kept = weights > FAINTEST * weights.max()
         self._check_classes(labels[kept])
         Y = self._signs(labels)
         self._ensemble = fit_ensemble(X, Y, weights, self._choices(), validation)
         self._growing = Growing(self._choices(), (X, Y, weights))
         self._set_classes()
         scores = np.full(Y.shape, np.nan)
-        scores[kept] = self._ensemble.left_out.among(int(kept.sum()))
+        scores[kept] = self._ensemble.left_out_predictions()
         self.loo_prediction_ = scores
         return self
 

@@ -18,7 +18,7 @@ class LeftOut:
     """Rows that were predicted without having been learned.
 
     Attributes:
-        rows: their places among the training rows.
+        rows: their places among the distinct training rows.
         predictions, targets: J×C, the offset included.
         counts: sample weights.
         inputs: standardised inputs, J×d; None where the ensemble knows all training rows.
@@ -29,12 +29,6 @@ class LeftOut:
     targets: Array
     counts: Array
     inputs: Array | None = None
-
-    def among(self, n: int) -> Array:
-        """Return predictions of n training rows, NaN where there is none."""
-        found = np.full((n, self.predictions.shape[1]), np.nan)
-        found[self.rows] = self.predictions
-        return found
 
 
 @dataclass(frozen=True)
@@ -51,6 +45,7 @@ class Ensemble:
         trainings: how each went, member by member.
         candidates: all that were judged, trained or not.
         seconds: of search, and of training.
+        place: which distinct row each training row that counts is; None once this is not known.
     """
 
     scaling: Scaling
@@ -64,6 +59,7 @@ class Ensemble:
     trainings: list[Training]
     candidates: list[Candidate]
     seconds: tuple[float, float]
+    place: Integers | None = None
 
     def predict(self, X: Array) -> Array:
         """Return predictions, n×C."""
@@ -77,6 +73,14 @@ class Ensemble:
     def deviation(self, X: Array) -> Array:
         """Return the predictive deviation of new rows, n×C."""
         return self._deviation(self.scaling(X))
+
+    def left_out_predictions(self) -> Array:
+        """Return what each training row that counts would be without it, NaN where unknown."""
+        assert self.place is not None
+        known = self.left_out
+        found = np.full((int(self.place.max()) + 1, known.predictions.shape[1]), np.nan)
+        found[known.rows] = known.predictions
+        return np.asarray(found[self.place])
 
     def left_out_deviation(self) -> Array:
         """Return the deviations that the residuals of rows left out were to be expected to have."""

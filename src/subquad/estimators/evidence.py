@@ -9,13 +9,11 @@
 | `K = F(rho) / F(1)` | n×n | the infinitely wide network's kernel, 1 on the diagonal |
 | `A = K + noise diag(1/s)` | n×n | s: sample weights, N their sum |
 
-Targets are taken as `N(0, c_k A)` with a free size c_k for every output. A row of weight s counts
-as s equal rows, whose likelihood is that of one row with noise/s, and of s - 1 repetitions that
-differ from it by nothing. Minus the log marginal likelihood is then, up to a constant,
-`C/2 (log|A| + (N - n) log noise) + N/2 sum_k log(y_k^T A^-1 y_k / N)`: one Cholesky, and one
-inverse for the gradient in all d + 1 numbers at once. Priors: the log scales lie around their mean
-with deviation ``spread`` (0 keeps them equal), and `log sum w²` lies around 0 with deviation
-``reach``: rough kernels are blind to it, and small scales would make all rows alike.
+Targets are taken as `N(0, c_k A)` with a free size c_k for every output, so that minus the log
+marginal likelihood is, up to a constant, `C/2 log|A| + n/2 sum_k log(y_k^T A^-1 y_k / n)`: one
+Cholesky, and one inverse for the gradient in all d + 1 numbers at once. Priors: the log scales lie
+around their mean with deviation ``spread`` (0 keeps them equal), and `log sum w²` lies around 0
+with deviation ``reach``: rough kernels are blind to it, and small scales would make all rows alike.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Task:
     Attributes:
         X: coordinates, n×D.
         Y: n×C.
-        weights: of the samples, (n,), above 0: 2 counts like two equal rows.
+        weights: of the samples, (n,), above 0, 1 on average.
         owner: which input each coordinate belongs to, (D,).
     """
 
@@ -107,13 +105,11 @@ def evidence(
     inverse = torch.cholesky_inverse(factor)
     Y = torch.from_numpy(task.Y)
     alpha = inverse @ Y
-    count = float(task.weights.sum())
-    size = (Y * alpha).sum(0).clamp_min(1e-300) / count  # c_k
-    value = float(outputs * factor.diagonal().log().sum() + count / 2 * size.log().sum())
-    value += outputs / 2 * (count - n) * settings.noise
+    size = (Y * alpha).sum(0).clamp_min(1e-300) / n  # c_k
+    value = float(outputs * factor.diagonal().log().sum() + n / 2 * size.log().sum())
     # d value / d A
     pull = inverse.mul_(outputs / 2).addmm_(alpha / size, alpha.T, alpha=-0.5)
-    by_noise = float(pull.diagonal() @ torch.from_numpy(noise)) + outputs / 2 * (count - n)
+    by_noise = float(pull.diagonal() @ torch.from_numpy(noise))
     # rho_ij = r_i^T r_j / (|r_i| |r_j|) with r = (x ∘ w, 1)
     by_rho = pull.numpy() * slope
     own = np.einsum("ij,ij->i", by_rho, rho)

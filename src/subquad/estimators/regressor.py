@@ -15,6 +15,7 @@ from subquad.estimators.base import Growing, fit_ensemble
 from subquad.estimators.common import SubquadEstimator
 from subquad.estimators.interval import reach
 from subquad.estimators.recipe import NUMBERS
+from subquad.estimators.repeats import FAINTEST
 from subquad.theory.duals import Array
 
 
@@ -100,19 +101,19 @@ class SubquadRegressor(RegressorMixin, SubquadEstimator):  # type: ignore[misc]
         Args:
             X: inputs.
             y: targets.
-            sample_weight: at least 0; a row of weight 2 counts like two rows.
+            sample_weight: at least 0; only their ratios count.
             groups: one label per row, with validation="groups".
         """
         X, Y = self._checked_targets(X, y)
         weights, validation = self._checked_rows(len(X), sample_weight, groups)
-        kept = weights > 0
+        kept = weights > FAINTEST * weights.max()
         self._size = _unit(Y[kept])
         scaled = np.where(kept[:, None], Y / self._size, 0.0)
         self._ensemble = fit_ensemble(X, scaled, weights, self._choices(), validation)
         self._growing = Growing(self._choices(), (X, scaled, weights))
         self._set_fitted()
         left_out = np.full(Y.shape, np.nan)
-        left_out[kept] = self._ensemble.left_out.among(int(kept.sum()))
+        left_out[kept] = self._ensemble.left_out_predictions()
         self.loo_prediction_ = self._shaped(left_out * self._size)
         return self
 

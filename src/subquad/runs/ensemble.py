@@ -149,7 +149,7 @@ class EnsembleSettings:
             data=data,
             settings=self,
             model=model,
-            left_out=model.calibrated(ensemble.left_out.among(len(data.features))),
+            left_out=model.calibrated(ensemble.left_out_predictions()),
             kept_apart=KEPT_APART["blocks" if ensemble.left_out.inputs is not None else rule],
             status="converged" if worst is None else worst.status,
             remedy="" if worst is None else worst.remedy,
