@@ -19,7 +19,7 @@ import numpy as np
 from subquad.theory.duals import Array, Integers
 
 KINDS = ("plain", "values", "ranks")
-MOST_STEPS, LEAST_STEPS, COORDINATES = 24, 3, 768
+MOST_STEPS, LEAST_STEPS, COORDINATES = 24, 3, 512
 """Steps of an input, and coordinates of all inputs together, where there are many values."""
 TAIL = 0.01
 """Share of the rows beyond either end of a ladder that follows values."""
