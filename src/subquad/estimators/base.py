@@ -113,15 +113,15 @@ def _given(choices: Choices, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def few_threads(rows: int) -> Iterator[None]:
-    """Compute on one thread where there are few rows.
+def few_threads(rows: int) -> Iterator[int]:
+    """Let every product take one thread where there are few rows; yield how many there are.
 
     A search is thousands of small products that three libraries take turns at, each with threads
     of its own that spin while they wait: on a busy machine two threads took 74 s for 442 rows,
-    one took 1.5 s. On an idle one the second thread wins little.
+    one took 1.5 s. So threads are for whole families there, side by side.
     """
     if rows > SINGLE_ROWS:
-        yield
+        yield 1
         return
     from threadpoolctl import threadpool_limits
 
@@ -129,7 +129,7 @@ def few_threads(rows: int) -> Iterator[None]:
     with threadpool_limits(1):
         torch.set_num_threads(1)
         try:
-            yield
+            yield before
         finally:
             torch.set_num_threads(before)
 
@@ -155,8 +155,8 @@ def fit_ensemble(
     kept = np.flatnonzero(weights > FAINTEST * weights.max())
     if len(kept) < len(X):
         X, Y, weights, validation = X[kept], Y[kept], weights[kept], validation.of(kept)
-    with few_threads(len(X)):
-        return _fit(X, Y, weights, choices, validation, tell)
+    with few_threads(len(X)) as side:
+        return _fit(X, Y, weights, choices, validation, side, tell)
 
 
 def _fit(
@@ -165,6 +165,7 @@ def _fit(
     weights: Array,
     choices: Choices,
     validation: Validation,
+    side: int,
     tell: Callable[[str], None],
 ) -> Ensemble:
     began = time.perf_counter()
@@ -177,7 +178,7 @@ def _fit(
     if len(X) > EXACT_ROWS:
         whole = _in_blocks(scaling, offset, scaled, Y, weights, choices, validation, tell, began)
         return dataclasses.replace(whole, place=place)
-    found = _searched(scaled, Y, weights, choices, validation, tell)
+    found = _searched(scaled, Y, weights, choices, validation, side, tell)
     picked = [found[i] for i in _few(found, Y, weights, choices)]
     middle = time.perf_counter()
     trained = []
@@ -233,6 +234,7 @@ def _searched(
     weights: Array,
     choices: Choices,
     validation: Validation,
+    side: int,
     tell: Callable[[str], None],
 ) -> list[Candidate]:
     """Find settings for every family that the choices leave open."""
@@ -252,6 +254,7 @@ def _searched(
         noise=_given(choices, "ridge"),
         metric=choices.metric,
         seed=choices.seed,
+        side=side,
         tell=tell,
     )
 
@@ -320,8 +323,10 @@ def open_stream(
 ) -> Stream:
     """Find settings on the first rows, and make the first ones anchors; nothing is learned yet."""
     few = np.arange(min(SEARCHED, len(scaled)))
-    with few_threads(SINGLE_ROWS):
-        found = _searched(scaled[few], Y[few], weights[few], choices, validation.of(few), tell)
+    with few_threads(SINGLE_ROWS) as side:
+        found = _searched(
+            scaled[few], Y[few], weights[few], choices, validation.of(few), side, tell
+        )
     return Stream(
         [found[i] for i in _few(found, Y[few], weights[few], choices)],
         scaled[:ANCHORS],

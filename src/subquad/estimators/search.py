@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,6 +94,7 @@ def candidates(
     noise: float | None,
     metric: str,
     seed: int,
+    side: int,
     tell: Callable[[str], None],
 ) -> list[Candidate]:
     """Return settings for every family: equal scales, and learned ones.
@@ -105,14 +107,15 @@ def candidates(
         noise: relative to the kernel's diagonal, where it is given.
         metric: "equal" leaves learned scales out, "learned" leaves equal ones out, "auto" neither.
         seed: of the rows that are drawn where there are many.
+        side: families that are searched side by side, each on a thread of its own.
         tell: is told what is done.
     """
     d = X.shape[1]
-    found = []
     kinds = {family[0].encoding for family in families}
     encodings = {kind: Encoding.fit(kind, X, weights) for kind in kinds}
     tasks = {k: Task(e(X), Y, weights, e.owner) for k, e in encodings.items()}
-    for family in families:
+
+    def searched(family: list[Recipe]) -> list[Candidate]:
         base = family[0]
         encoding, task = encodings[base.encoding], tasks[base.encoding]
         few = drawn(task, SCALED_ROWS, seed)
@@ -129,10 +132,14 @@ def candidates(
             _judged(recipe, chosen, encoding, cost, task, validation, prudence, noise)
             for recipe, chosen, cost in settings
         ]
-        if prudence.earned < 1:
-            judged = [_earned(judged, prudence.earned)]
-        found.extend(judged)
-    return found
+        return [_earned(judged, prudence.earned)] if prudence.earned < 1 else judged
+
+    if side == 1:
+        return [candidate for family in families for candidate in searched(family)]
+    with ThreadPoolExecutor(side) as pool:  # those of many coordinates take longest: they go first
+        first = sorted(families, key=lambda family: -len(encodings[family[0].encoding].owner))
+        jobs = {id(family): pool.submit(searched, family) for family in first}
+        return [candidate for family in families for candidate in jobs[id(family)].result()]
 
 
 def drawn(task: Task, rows: int, seed: int) -> Task:

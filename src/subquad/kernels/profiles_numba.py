@@ -1,4 +1,7 @@
-"""Compiled twin of :mod:`subquad.kernels.profiles_plain`."""
+"""Compiled twin of :mod:`subquad.kernels.profiles_plain`.
+
+Loops of one thread that let go of the interpreter: a search runs several of them side by side.
+"""
 
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-untyped-calls=False
 
@@ -10,13 +13,11 @@ import numba
 import numpy as np
 
 from subquad.kernels.profiles_plain import NEAR, Array
-from subquad.kernels.threads import use_threads
 
 
 def kernel_of(rho: Array, values: Array, slopes: Array) -> Array:
     """Return F(arccos rho), cubic between the tabulated angles."""
     K = np.empty(rho.shape)
-    use_threads(rho.size)
     _values(np.ascontiguousarray(rho), values, slopes, K)
     return K
 
@@ -24,7 +25,6 @@ def kernel_of(rho: Array, values: Array, slopes: Array) -> Array:
 def kernel_and_slope(rho: Array, values: Array, slopes: Array) -> tuple[Array, Array]:
     """Return `F(arccos rho)` and its slope in rho, for a symmetric rho with 1 on its diagonal."""
     K, D = np.empty(rho.shape), np.empty(rho.shape)
-    use_threads(rho.size)
     _symmetric(np.ascontiguousarray(rho), values, slopes, K, D)
     return K, D
 
@@ -42,38 +42,29 @@ def _at(theta, values, slopes, step):
     )
 
 
-@numba.njit(cache=True, parallel=True)
+@numba.njit(cache=True, nogil=True)
 def _values(rho, values, slopes, K):
     step = math.pi / (values.shape[0] - 1)
-    for i in numba.prange(rho.shape[0]):
+    for i in range(rho.shape[0]):
         for j in range(rho.shape[1]):
             r = rho[i, j]
             theta = 0.0 if r >= 1 - NEAR else math.acos(max(r, -1.0))
             K[i, j] = _at(theta, values, slopes, step)[0]
 
 
-@numba.njit(cache=True)
-def _row(i, rho, values, slopes, step, K, D):
-    for j in range(i + 1):
-        r = rho[i, j]
-        if r >= 1 - NEAR:
-            value, slope = values[0], 0.0
-        else:
-            r = max(r, -1.0)
-            value, turned = _at(math.acos(r), values, slopes, step)
-            slope = -turned / math.sqrt(max(1 - r * r, 1e-300))
-        K[i, j] = value
-        K[j, i] = value
-        D[i, j] = slope
-        D[j, i] = slope
-
-
-@numba.njit(cache=True, parallel=True)
+@numba.njit(cache=True, nogil=True)
 def _symmetric(rho, values, slopes, K, D):
-    n = rho.shape[0]
     step = math.pi / (values.shape[0] - 1)
-    # A short row and a long one go together, so that threads end together.
-    for pair in numba.prange((n + 1) // 2):
-        _row(pair, rho, values, slopes, step, K, D)
-        if n - 1 - pair > pair:
-            _row(n - 1 - pair, rho, values, slopes, step, K, D)
+    for i in range(rho.shape[0]):
+        for j in range(i + 1):
+            r = rho[i, j]
+            if r >= 1 - NEAR:
+                value, slope = values[0], 0.0
+            else:
+                r = max(r, -1.0)
+                value, turned = _at(math.acos(r), values, slopes, step)
+                slope = -turned / math.sqrt(max(1 - r * r, 1e-300))
+            K[i, j] = value
+            K[j, i] = value
+            D[i, j] = slope
+            D[j, i] = slope
