@@ -6,7 +6,8 @@ import pytest
 
 from subquad import memory
 from subquad.errors import InvalidInput
-from subquad.estimators.base import EXACT_ROWS, Choices
+from subquad.estimators.base import EXACT_ROWS
+from subquad.estimators.choices import Choices
 from subquad.estimators.footprint import check_ensemble, peak
 
 

@@ -9,8 +9,9 @@ import torch
 
 from subquad.errors import InvalidInput
 from subquad.estimators import base, stream
-from subquad.estimators.base import Choices, fit_ensemble
+from subquad.estimators.base import fit_ensemble
 from subquad.estimators.calibration import Calibration
+from subquad.estimators.choices import Choices
 from subquad.estimators.interval import reach
 from subquad.estimators.saved import ensemble_from, state_of
 from subquad.estimators.search import Validation

@@ -8,108 +8,30 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
-from subquad.activations import ACTIVATIONS, Activation
-from subquad.checks import MOST_RIDGE, choice, integer, number
+from subquad.checks import choice
 from subquad.errors import InvalidInput
 from subquad.estimators.blend import best_few, blend, error_products
-from subquad.estimators.encoding import KINDS as ENCODINGS
+from subquad.estimators.choices import Choices, given
 from subquad.estimators.ensemble import Ensemble, LeftOut
 from subquad.estimators.evidence import Task
 from subquad.estimators.member import default_width, train_member
-from subquad.estimators.recipe import NUMBERS, Prudence, families
+from subquad.estimators.recipe import families
 from subquad.estimators.repeats import FAINTEST, distinct
 from subquad.estimators.scaling import Scaling
 from subquad.estimators.search import Candidate, Validation, candidates
 from subquad.estimators.stream import ANCHORS, JUDGED, SEARCHED, Stream
 from subquad.theory.duals import Array, Integers
-from subquad.weights import KINDS
 
 log = logging.getLogger("subquad")
 
-MEMBERS = 3
-"""Members at most."""
 SINGLE_ROWS = 1000
 """Rows up to which one thread does all."""
 EXACT_ROWS = 3000
 """Rows up to which matrices of rows by rows are formed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What is given, and "auto" where it is to be chosen.
-
-    Attributes:
-        width, depth, shift, layers, activation: of the networks.
-        encoding: of the inputs: "plain", or ladders of steps that follow "values" or "ranks".
-        ridge: in units of G/m.
-        metric: "learned" gives every input a scale of its own, "equal" does not, "auto" lets
-            left-out predictions decide.
-        weights: kind of the frozen weights.
-        members: networks in the ensemble at most.
-        max_iter: iterations of each training at most.
-        max_memory: as in :func:`subquad.train`.
-        seed: of weights, and of rows that are drawn.
-        prudence: how far left-out predictions and evidence are trusted.
-    """
-
-    width: int | str = "auto"
-    depth: int | str = "auto"
-    shift: float | str = "auto"
-    layers: str = "auto"
-    activation: Activation | str = "auto"
-    encoding: str = "auto"
-    ridge: float | str = "auto"
-    metric: str = "auto"
-    weights: str = "sobol"
-    members: int = MEMBERS
-    max_iter: int = 10
-    max_memory: float | str | None = None
-    seed: int = 0
-    prudence: Prudence = NUMBERS
-
-    def __post_init__(self) -> None:
-        for name in ("width", "depth"):
-            if _given(self, name) is not None:
-                integer(name, getattr(self, name), least=1)
-        if _given(self, "shift") is not None:
-            number("shift", self.shift)
-        choice("encoding", self.encoding, ("auto", *ENCODINGS))
-        choice("layers", self.layers, ("auto", "last", "all"))
-        if _given(self, "ridge") is not None:
-            number("ridge", self.ridge, above=True, most=MOST_RIDGE)
-        choice("metric", self.metric, ("auto", "learned", "equal"))
-        choice("kind of weights", self.weights, KINDS)
-        integer("members", self.members, least=1)
-        integer("max_iter", self.max_iter, least=1)
-        if isinstance(self.activation, str) and self.activation != "auto":
-            choice("activation", self.activation, ("auto", *ACTIVATIONS))
-        elif not isinstance(self.activation, str | Activation):
-            raise InvalidInput(
-                f"activation must be 'auto', a name or a subquad activation, "
-                f"got {self.activation!r}"
-            )
-        if self.chosen_activation is not None and _given(self, "shift") is not None:
-            raise InvalidInput(
-                "give shift or activation, not both: an activation has its own shift"
-            )
-
-    @property
-    def chosen_activation(self) -> Activation | None:
-        """The activation that was given."""
-        if isinstance(self.activation, Activation):
-            return self.activation
-        return None if self.activation == "auto" else ACTIVATIONS[self.activation]()
-
-
-def _given(choices: Choices, name: str) -> Any:
-    value = getattr(choices, name)
-    return None if isinstance(value, str) and value == "auto" else value
 
 
 @contextlib.contextmanager
@@ -241,17 +163,17 @@ def _searched(
     return candidates(
         families(
             choices.chosen_activation,
-            _given(choices, "shift"),
-            _given(choices, "depth"),
+            given(choices, "shift"),
+            given(choices, "depth"),
             _layers(choices, Y.shape[1]),
-            _given(choices, "encoding"),
+            given(choices, "encoding"),
         ),
         scaled,
         Y,
         weights,
         validation,
         choices.prudence,
-        noise=_given(choices, "ridge"),
+        noise=given(choices, "ridge"),
         metric=choices.metric,
         seed=choices.seed,
         side=side,

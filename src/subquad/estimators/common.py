@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, Growing, validation_of
+from subquad.estimators.base import Growing, validation_of
+from subquad.estimators.choices import Choices
 from subquad.estimators.describe import chosen_settings, described
 from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.recipe import Prudence

@@ -15,7 +15,8 @@ from dataclasses import replace
 from subquad import memory
 from subquad.errors import InvalidInput
 from subquad.estimators.anchored import BLOCK_BYTES
-from subquad.estimators.base import EXACT_ROWS, Choices
+from subquad.estimators.base import EXACT_ROWS
+from subquad.estimators.choices import Choices
 from subquad.estimators.member import default_width
 from subquad.estimators.recipe import Recipe, families
 from subquad.estimators.stream import ANCHORS, MEMBERS, MOST_WIDTH, SEARCHED

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from subquad.checks import choice
 from subquad.errors import InvalidInput
-from subquad.estimators.base import Choices, fit_ensemble, validation_of
+from subquad.estimators.base import fit_ensemble, validation_of
 from subquad.estimators.calibration import Calibration, calibrate
+from subquad.estimators.choices import Choices
 from subquad.estimators.describe import chosen_settings, described
 from subquad.estimators.ensemble import Ensemble
 from subquad.estimators.footprint import check_ensemble
