@@ -378,6 +378,14 @@ class TestBlocks:
         parts.fit(X[:30], y[:30])
         assert np.array_equal(parts.predict(X), regressor().fit(X[:30], y[:30]).predict(X))
 
+    def test_a_first_block_of_one_class(self) -> None:
+        X, y = table()
+        labels = (y > 0).astype(int)
+        model = classifier().partial_fit(X[labels == 0], labels[labels == 0], classes=[0, 1])
+        assert set(model.predict(X)) == {0}
+        model.partial_fit(X[labels == 1], labels[labels == 1])
+        assert model.score(X, labels) > 0.8
+
     def test_classes_are_named_first(self) -> None:
         X, y = table(60)
         labels = np.array(["low", "mid", "high"])[np.digitize(y, [-1, 1])]
@@ -434,7 +442,9 @@ class TestEdges:
         groups = np.arange(n) if validation == "groups" else None
         model = regressor(validation=validation).fit(X, y, groups=groups)
         assert np.isfinite(model.predict(X)).all()
-        assert np.isfinite(model.predict_interval(X)).all()
+        low, high = model.predict_interval(X, coverage=0.4)
+        assert (low < high).all()
+        assert np.isinf(model.predict_interval(X, coverage=0.9)).all()
         labels = classifier(validation=validation).fit(X, np.arange(n) % 2, groups=groups)
         assert np.allclose(labels.predict_proba(X).sum(1), 1)
 

@@ -128,3 +128,9 @@ def test_the_share_that_is_covered(coverage: float) -> None:
     error = shares.std() / math.sqrt(sets)
     exact = math.ceil(coverage * (n + 1)) / (n + 1)
     assert shares.mean() == pytest.approx(exact, abs=4 * error)
+
+
+def test_no_residuals_vouch_for_nearly_all_rows() -> None:
+    """19 rows know the 19 of 20, and nothing of the 20th."""
+    assert conformal_factor(np.arange(1.0, 20.0), np.ones(19), 0.95) == 19.0
+    assert conformal_factor(np.arange(1.0, 20.0), np.ones(19), 0.96) == math.inf

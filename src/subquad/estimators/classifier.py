@@ -130,8 +130,6 @@ class SubquadClassifier(ClassifierMixin, SubquadEstimator):  # type: ignore[misc
         if len(strange):
             raise InvalidInput(f"y holds {strange.tolist()[0]!r}, which classes did not name")
         labels = np.searchsorted(self.classes_, y)
-        if first:
-            self._check_classes(labels)
         weights, _ = self._checked_rows(len(X), sample_weight, None, least=1)
         if isinstance(self.class_weight, dict):
             weights = weights * self._class_weights(y)[labels]

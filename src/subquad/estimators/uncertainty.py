@@ -62,9 +62,11 @@ def mixed_deviation(variances: list[Array], means: list[Array], weights: Array) 
 def conformal_factor(residuals: Array, deviations: Array, coverage: float) -> float:
     """Return how many deviations an interval must reach to cover a share of new rows.
 
+    Infinitely many where that share is more than so few residuals can vouch for.
+
     >>> conformal_factor(np.arange(1.0, 20.0), np.ones(19), 0.9)  # the 18th of 19
     18.0
     """
     scores = np.sort(np.abs(residuals) / np.maximum(deviations, 1e-300))
     rank = math.ceil(coverage * (len(scores) + 1))
-    return float(scores[min(rank, len(scores)) - 1])
+    return float(scores[rank - 1]) if rank <= len(scores) else math.inf
